@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inject.h - every allocation of the library passes this seam, so that a test can make each one
+ * fail in turn.
+ *
+ * I1 An allocation point calls sm__inject_fail() once, before it has any effect; true means "report
+ *    exhaustion now", exactly as if memory had run out.
+ * I2 Off (the usual case) it costs one relaxed load of a line that nobody writes.
+ *
+ * sm__inject_arm(n): the n-th allocation point from now on (1 = the next) fails, and only that one.
+ * sm__inject_arm_from(n): the n-th and every later one fail until disarmed.
+ * Counting is per process and exact when one thread allocates.
+ */
+#ifndef SM_BASE_INJECT_H
+#define SM_BASE_INJECT_H
+
+#include "base/base.h"
+
+extern atomic_bool sm__inject_armed;
+bool sm__inject_slow(void);
+void sm__inject_arm(uint64_t nth);
+void sm__inject_arm_from(uint64_t nth);
+void sm__inject_disarm(void);
+/* Number of allocation points passed since the last arm. */
+uint64_t sm__inject_seen(void);
+
+static inline bool sm__inject_fail(void)
+{
+	return sm__unlikely(atomic_load_explicit(&sm__inject_armed, memory_order_relaxed)) &&
+	       sm__inject_slow();
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* cmd.h - the sub-commands of samara: one cmd_<name>.c each, listed once here. */
+#ifndef SAMARA_CMD_H
+#define SAMARA_CMD_H
+
+/* X(name, one-line summary): the function is cmd_<name>(argc, argv), argv[0] being the name. */
+#define COMMANDS(X)
+
+/* Exit status of the command: 0 fine, 1 differences, 2 usage or unreadable input. */
+enum { EXIT_SAME = 0, EXIT_DIFFERENT = 1, EXIT_UNUSABLE = 2 };
+
+#define DECLARE_COMMAND(name, summary) int cmd_##name(int argc, char **argv);
+COMMANDS(DECLARE_COMMAND)
+#undef DECLARE_COMMAND
+
+#endif
