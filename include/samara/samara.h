@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+/* samara.h - everything: one include for who links the library. */
+#ifndef SAMARA_SAMARA_H
+#define SAMARA_SAMARA_H
+
+#include <samara/types.h>
+
+#endif
