@@ -4,5 +4,6 @@
 #define SAMARA_SAMARA_H
 
 #include <samara/types.h>
+#include <samara/file.h>
 
 #endif
