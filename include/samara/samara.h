@@ -3,6 +3,9 @@
 #ifndef SAMARA_SAMARA_H
 #define SAMARA_SAMARA_H
 
+#include <samara/design.h>
+#include <samara/host.h>
+#include <samara/space.h>
 #include <samara/types.h>
 #include <samara/file.h>
 

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tree.h - the tree of a space behind a small table of functions: address ranges that do not
+ * overlap, each with the node embedded in its VMA. Red-black, AVL and maple tree implement it.
+ *
+ * Two kinds of users:
+ *   writers and locked readers   hold mmap_lock (write or read) and work with nodes, through a cursor
+ *   RCU readers                  (ops->rcu only) hold an RCU read section and get values: immutable
+ *                                records whose first word points back to the node
+ *
+ * I1 Ranges are inclusive [first, last], never empty, and do not overlap.
+ * I2 One change of the tree (store, erase) is one step to an RCU reader: it sees the old state of a
+ *    range or the new, never a hole that was not there.
+ * I3 After reserve(t, n) succeeded, the next n changes cannot fail.
+ * I4 store() over existing ranges: what is covered whole is unlinked, a neighbour covered at one end
+ *    is trimmed to what remains. The new range never lies strictly inside an old one.
+ * I5 erase() is called with ranges whose ends are range ends: nothing is trimmed.
+ * I6 node->first and node->last are kept up to date by trees that link the node (rb, avl); a tree
+ *    that keeps its own keys (maple) may leave them alone. Callers use the bounds of their VMA.
+ */
+#ifndef SM_SPACE_TREE_H
+#define SM_SPACE_TREE_H
+
+#include "base/base.h"
+#include "samara/types.h"
+
+/* Embedded in what the tree holds. Rule: read under mmap_lock, written under mmap_lock for write. */
+struct sm__tree_node {
+	uintptr_t parent_and_colour; /* avl: parent and balance */
+	struct sm__tree_node *left, *right;
+	struct sm__tree_node *prev, *next; /* the list, ascending */
+	sm_addr first, last;
+	uint64_t subtree_gap; /* largest gap in front of any node of this subtree */
+};
+
+/* What an RCU reader finds. The record around it is immutable once stored. */
+struct sm__tree_value {
+	struct sm__tree_node *node;
+};
+
+struct sm__tree;
+struct sm_cache;
+
+/*
+ * A position. On the stack, made by sm__cursor(); valid until the tree is changed by anybody else
+ * than the cursor's own store or erase, after which it stands on what was stored (or, after an
+ * erase, in front of what follows).
+ */
+struct sm__tree_cursor {
+	struct sm__tree *tree;
+	struct sm__tree_node *node; /* where it stands; NULL = past the last */
+	uint64_t opaque[16];	    /* of the implementation; not initialised until a seek */
+};
+
+/* One range for load(). */
+struct sm__tree_item {
+	struct sm__tree_node *node;
+	struct sm__tree_value *value;
+	sm_addr first, last;
+};
+
+struct sm__tree_ops {
+	const char *name;
+	bool rcu; /* load_rcu and next_rcu work without any lock */
+	int (*init)(struct sm__tree *t);
+	void (*destroy)(
+		struct sm__tree *t); /* the memory of the tree; the nodes are the caller's */
+
+	/* Locked readers. seek: the node covering addr, else the first above, else NULL. */
+	struct sm__tree_node *(*find)(struct sm__tree *t, sm_addr addr); /* covering, or NULL */
+	struct sm__tree_node *(*seek)(struct sm__tree_cursor *c, sm_addr addr);
+	struct sm__tree_node *(*next)(struct sm__tree_cursor *c); /* NULL at the end, may go back */
+	struct sm__tree_node *(*prev)(struct sm__tree_cursor *c); /* NULL before the first */
+
+	/* Writers. */
+	int (*reserve)(struct sm__tree *t, unsigned changes); /* 0 or -ENOMEM; may be repeated */
+	void (*release)(struct sm__tree *t);		      /* what reserve left over */
+	void (*store)(struct sm__tree_cursor *c, const struct sm__tree_item *item);
+	void (*erase)(struct sm__tree_cursor *c, sm_addr first, sm_addr last);
+	/* Fills an empty tree with n ascending items in one go. 0 or -ENOMEM (still empty). */
+	int (*load)(struct sm__tree *t, const struct sm__tree_item *items, size_t n);
+
+	/*
+	 * A free range of size bytes within [low, high] (inclusive): the one with the lowest start, or
+	 * the one with the highest end. 0 and *addr, or -ENOENT.
+	 */
+	int (*gap_lowest)(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
+			  sm_addr *addr);
+	int (*gap_highest)(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
+			   sm_addr *addr);
+
+	/* RCU readers: the value covering addr or NULL; the value covering addr or the first above. */
+	struct sm__tree_value *(*load_rcu)(struct sm__tree *t, sm_addr addr);
+	struct sm__tree_value *(*next_rcu)(struct sm__tree *t, sm_addr addr);
+
+	/* Checks everything it can; NULL, or a text. Cost: linear. */
+	const char *(*validate)(struct sm__tree *t);
+};
+
+struct sm__tree {
+	const struct sm__tree_ops *ops;
+	size_t count; /* ranges; kept by rb and avl */
+	/* rb, avl */
+	struct sm__tree_node *root;
+	struct sm__tree_node ends; /* list head: ends.next = first, ends.prev = last */
+	/* maple: its own structure, and how it gives nodes back */
+	void *impl;
+	struct sm_cache *nodes; /* cache that maple nodes come from; NULL = the tree's own */
+	bool nodes_call_rcu;	/* node-free=call_rcu */
+};
+
+extern const struct sm__tree_ops sm__tree_rb_ops;
+
+static inline struct sm__tree_cursor sm__cursor(struct sm__tree *t)
+{
+	struct sm__tree_cursor c;
+
+	c.tree = t;
+	c.node = NULL;
+	return c;
+}
+
+#endif

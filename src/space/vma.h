@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vma.h - one area of a space with equal attributes, its shown record, and how both are made.
+ *
+ * I1 start < end, both page aligned; [start, end) are the keys under which the tree holds the VMA.
+ * I2 shown (maple designs) says what the fields of line 0 say, whenever no operation is under way.
+ * I3 A private anonymous VMA without identity has pgoff == start / page size.
+ * I4 file holds one reference of the VMA's own; name too.
+ *
+ *      line 0   what a fault reads, stable under a VMA read lock        letter V
+ *      line 1   what a writer and the lock protocol use
+ *      line 2   the lock, alone on its line (128 bytes from line 0: spatial prefetch)
+ *      line 3   the tree node of rb and avl                             letter M
+ *
+ * Letters (docs/design/locking.md): M mmap_lock, read to read, write to write; V either mmap_lock or
+ * the VMA lock to read, mmap_lock for write and the VMA's stamp to write; A atomic, order at the place.
+ */
+#ifndef SM_SPACE_VMA_H
+#define SM_SPACE_VMA_H
+
+#include "base/base.h"
+#include "base/rcu.h"
+#include "samara/space.h"
+#include "space/tree.h"
+
+/* Name of anonymous memory: immutable, counted, freed after a grace period. */
+struct sm__name {
+	struct rcu_head rcu;
+	_Atomic uint32_t refs;
+	char text[];
+};
+
+/* What RCU readers see of a VMA; immutable once the tree holds it. One cache line. */
+struct sm__shown {
+	struct sm__tree_value value; /* value.node: of the VMA */
+	sm_addr start, end;
+	uint64_t flags;
+	uint64_t pgoff;
+	struct sm_file *file;
+	uint64_t tag;
+	struct sm__name *name;
+};
+
+/*
+ * Identity of private memory, Linux's anon_vma: 0 = never written; else a number that areas share
+ * which may merge. The top bit says that a fork copied it: it then cannot spread to a neighbour.
+ */
+#define SM__ANON_FORKED (1ull << 63)
+
+struct sm__vma_rwlock; /* vma_lock.h: form "own" */
+
+struct sm__vma {
+	/* line 0 */
+	sm_addr start, end;   /* V */
+	uint64_t flags;	      /* V  enum sm_vm_flags */
+	uint64_t pgoff;	      /* V  pages */
+	struct sm_file *file; /* V  NULL: anonymous */
+	_Atomic uint64_t
+		anon; /* A  0 -> identity by compare-exchange under mmap_lock read; else V */
+	uint64_t tag; /* V */
+	struct sm__name *name; /* V */
+
+	/* line 1 */
+	_Atomic(struct sm_space *) space; /* A  of the present life: the memory may be reused */
+	_Atomic uint64_t lock_seq;	  /* A  stamp: equals the space's sequence = write-locked */
+	struct sm__vma_rwlock *own_lock;  /* form "own"; fixed for the life */
+	struct sm__shown *shown;	  /* M */
+	struct rcu_head rcu;		  /* of a VMA on its way out */
+	struct sm__vma *gone_next;	  /* M  list of what an operation removed */
+	_Atomic uint32_t detached;	  /* A  forms "inline" and "own": taken out of the tree */
+	uint32_t pad;
+
+	/* line 2 */
+	union {
+		_Atomic uint32_t refcnt; /* form "refcnt" */
+		_Atomic uint32_t rwsem;	 /* form "inline" */
+		char line[SM__CACHELINE];
+	} lock;
+
+	/* line 3 */
+	struct sm__tree_node node; /* M */
+} __attribute__((aligned(SM__CACHELINE)));
+
+_Static_assert(sizeof(struct sm__shown) == 64, "a look-up touches one line");
+_Static_assert(offsetof(struct sm__vma, lock) == 128, "lock on a line pair of its own");
+_Static_assert(sizeof(struct sm__vma) == 192 + SM__CACHELINE, "three lines and the lock line");
+
+static inline struct sm__vma *sm__vma_of(struct sm__tree_node *n)
+{
+	return n ? sm__container_of(n, struct sm__vma, node) : NULL;
+}
+
+static inline uint64_t sm__vma_size(const struct sm__vma *v)
+{
+	return v->end - v->start;
+}
+
+/* Private memory of which a write makes an own copy. */
+static inline bool sm__flags_private(uint64_t flags)
+{
+	return !(flags & SM_VM_MAYSHARE);
+}
+
+#endif
