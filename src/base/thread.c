@@ -3,6 +3,8 @@
 #include "base/thread.h"
 #include "base/rcu.h"
 
+#include <samara/thread.h>
+
 #include <pthread.h>
 
 _Thread_local bool sm__thread_is_attached;
@@ -29,4 +31,15 @@ void sm__thread_attach_slow(void)
 	rcu_register_thread();
 	(void)pthread_setspecific(detach_key, &sm__thread_is_attached);
 	sm__thread_is_attached = true;
+}
+
+int sm_thread_attach(void)
+{
+	sm__thread_enter();
+	return 0;
+}
+
+void sm_thread_detach(void)
+{
+	detach(NULL);
 }
