@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * compare.c - samara bench compare OLD NEW: old, change, new, and whether the change means anything.
+ *
+ * I1 Two files are comparable if they are results of the same benchmark with the same --quick, and rows
+ *    of equal name, peer and unit are paired; a file without one common row is refused, rows of one file
+ *    only are counted.
+ * I2 The mark says how sure a change of `ours` is, by Welch's test on mean, deviation and count of the
+ *    rows: *** p < 0.001, ** p < 0.01, * p < 0.05, ~ not. Within 1 % it is never marked. A row with fewer
+ *    than two samples on a side has no mark but "?".
+ * I3 A file that is not what `--json` writes is refused with file, line and reason; it cannot crash.
+ */
+#include "harness_internal.h"
+#include "base/base.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FINE = 0, UNUSABLE = 2 };
+
+static int refuse(const char *path, const char *reason)
+{
+	fprintf(stderr, "samara bench compare: %s: %s\n", path, reason);
+	return UNUSABLE;
+}
+
+static json_t *load(const char *path)
+{
+	json_error_t error;
+	json_t *root = json_load_file(path, JSON_DECODE_INT_AS_REAL, &error);
+	char reason[JSON_ERROR_TEXT_LENGTH + 32];
+
+	if (!root) {
+		snprintf(reason, sizeof(reason), "line %d: %s", error.line, error.text);
+		refuse(path, reason);
+		return NULL;
+	}
+	if (!json_is_string(json_object_get(root, "benchmark")) ||
+	    !json_is_array(json_object_get(root, "rows"))) {
+		refuse(path, "not a result of samara bench --json (no benchmark, or no rows)");
+		json_decref(root);
+		return NULL;
+	}
+	return root;
+}
+
+static const char *text_of(const json_t *row, const char *key)
+{
+	const char *text = json_string_value(json_object_get(row, key));
+
+	return text ? text : "";
+}
+
+static double number_of(const json_t *row, const char *key)
+{
+	const json_t *v = json_object_get(row, key);
+
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static bool same_row(const json_t *a, const json_t *b)
+{
+	static const char *const keys[] = { "benchmark", "case", "peer", "unit" };
+
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(keys); i++) {
+		if (strcmp(text_of(a, keys[i]), text_of(b, keys[i])))
+			return false;
+	}
+	return true;
+}
+
+/* Rows come in the same order in both files as a rule: the search starts where it last ended. */
+static const json_t *partner(const json_t *rows, const json_t *row, size_t *from)
+{
+	size_t n = json_array_size(rows);
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *candidate = json_array_get(rows, (*from + i) % n);
+
+		if (same_row(candidate, row)) {
+			*from = (*from + i + 1) % n;
+			return candidate;
+		}
+	}
+	return NULL;
+}
+
+static struct sm__stats summary(const json_t *row)
+{
+	double runs = number_of(row, "ours_runs");
+
+	return (struct sm__stats){
+		.n = runs >= 1 && runs < 1e9 ? (unsigned)runs : 0,
+		.median = number_of(row, "ours"),
+		.mean = number_of(row, "ours_mean"),
+		.stdev = number_of(row, "ours_stdev"),
+	};
+}
+
+/* I2 */
+static const char *mark(const struct sm__stats *a, const struct sm__stats *b)
+{
+	double p = sm__welch_p(a, b);
+
+	if (!isfinite(p))
+		return "?";
+	if (fabs(b->median / a->median - 1) < 0.01 || p >= 0.05)
+		return "~";
+	return p < 0.001 ? "***" : p < 0.01 ? "**" : "*";
+}
+
+static void compare_row(struct sm__table *t, const json_t *old, const json_t *new)
+{
+	struct sm__stats a = summary(old), b = summary(new);
+	const char *unit = text_of(old, "unit");
+	bool higher = !strcmp(text_of(old, "better"), "higher");
+	double change = b.median / a.median - 1;
+	const char *sign = mark(&a, &b);
+
+	sm__table_row(t);
+	sm__table_text(t, text_of(old, "benchmark"));
+	sm__table_text(t, text_of(old, "case"));
+	sm__table_text(t, text_of(old, "peer"));
+	sm__table_number(t, a.median, 3);
+	sm__table_percent(t, change);
+	sm__table_number(t, b.median, 3);
+	sm__table_text(t, unit);
+	sm__table_text(t, sign);
+	sm__table_text(t, sign[0] != '*' ? "" : (change > 0) == higher ? "better" : "worse");
+	sm__table_number(t, number_of(old, "ratio"), 3);
+	sm__table_number(t, number_of(new, "ratio"), 3);
+}
+
+static struct sm__table *new_table(void)
+{
+	static const struct sm__column columns[] = {
+		{ .key = "benchmark" },
+		{ .key = "case" },
+		{ .key = "peer" },
+		{ .key = "old", .align = SM__RIGHT },
+		{ .key = "change", .align = SM__RIGHT },
+		{ .key = "new", .align = SM__RIGHT },
+		{ .key = "unit" },
+		{ .key = "p", .title = "sure" },
+		{ .key = "verdict", .title = "is" },
+		{ .key = "old_ratio", .title = "old ratio", .align = SM__RIGHT },
+		{ .key = "new_ratio", .title = "new ratio", .align = SM__RIGHT },
+	};
+
+	return sm__table_new(columns, SM__ARRAY_SIZE(columns));
+}
+
+static void warn_of_machines(const json_t *a, const json_t *b, FILE *out)
+{
+	static const char *const facts[] = { "cpu", "kernel", "cores", "governor", "build" };
+	const json_t *ma = json_object_get(a, "machine"), *mb = json_object_get(b, "machine");
+
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(facts); i++) {
+		if (!json_equal(json_object_get(ma, facts[i]), json_object_get(mb, facts[i])))
+			fprintf(out, "note: the machines differ in '%s'\n", facts[i]);
+	}
+}
+
+static int compare_files(json_t *a, json_t *b, FILE *out, bool markdown)
+{
+	const json_t *rows = json_object_get(a, "rows"), *others = json_object_get(b, "rows");
+	struct sm__table *t = new_table();
+	size_t from = 0, i, paired = 0;
+	json_t *row;
+	int result = FINE;
+
+	json_array_foreach(rows, i, row)
+	{
+		const json_t *other = partner(others, row, &from);
+
+		if (other) {
+			compare_row(t, row, other);
+			paired++;
+		}
+	}
+	if (paired)
+		result = sm__table_print(t, out, markdown ? SM__TABLE_MARKDOWN : SM__TABLE_TEXT);
+	sm__table_free(t);
+	if (!paired)
+		return refuse("the files", "no row is in both");
+	fprintf(out, "%zu rows compared, %zu only in the old file, %zu only in the new\n", paired,
+		json_array_size(rows) - paired, json_array_size(others) - paired);
+	warn_of_machines(a, b, out);
+	return result ? UNUSABLE : FINE;
+}
+
+int bench_compare(const char *old_path, const char *new_path, FILE *out, bool markdown)
+{
+	json_t *a = load(old_path), *b = load(new_path);
+	int result = UNUSABLE;
+
+	if (!a || !b)
+		goto out;
+	if (strcmp(text_of(a, "benchmark"), text_of(b, "benchmark"))) {
+		fprintf(stderr, "samara bench compare: %s is of benchmark '%s', %s of '%s'\n",
+			old_path, text_of(a, "benchmark"), new_path, text_of(b, "benchmark"));
+		goto out;
+	}
+	if (json_is_true(json_object_get(json_object_get(a, "options"), "quick")) !=
+	    json_is_true(json_object_get(json_object_get(b, "options"), "quick"))) {
+		refuse(new_path, "one run was --quick, the other not");
+		goto out;
+	}
+	result = compare_files(a, b, out, markdown);
+out:
+	json_decref(a);
+	json_decref(b);
+	return result;
+}
