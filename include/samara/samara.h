@@ -6,6 +6,7 @@
 #include <samara/design.h>
 #include <samara/host.h>
 #include <samara/space.h>
+#include <samara/trace.h>
 #include <samara/types.h>
 #include <samara/file.h>
 

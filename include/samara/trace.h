@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /*
- * The calls whose arguments are read: X(NAME, name). Everything else is SM_CALL_OTHER and arrives
+ * The calls whose arguments are read: X(NAME, name). Everything else is SM_SYS_OTHER and arrives
  * with its name, result and times only.
  */
 #define SM_TRACE_CALLS(X)                     \
@@ -60,11 +60,11 @@ extern "C" {
 	X(EXIT_GROUP, exit_group)
 
 enum sm_trace_call {
-	SM_CALL_OTHER,
-#define SM_TRACE_CALL_VALUE(NAME, name) SM_CALL_##NAME,
+	SM_SYS_OTHER,
+#define SM_TRACE_CALL_VALUE(NAME, name) SM_SYS_##NAME,
 	SM_TRACE_CALLS(SM_TRACE_CALL_VALUE)
 #undef SM_TRACE_CALL_VALUE
-		SM_CALL_COUNT
+		SM_SYS_COUNT
 };
 
 enum sm_trace_kind {
@@ -93,6 +93,7 @@ struct sm_trace_range {
  *   PROCESS_MADVISE pidfd vec n advice flags, the vector in ranges
  *   PAGE_FAULT addr, enum sm_access bits, file offset (perf trace, with SM_TRACE_INFERRED_ADDR)
  *   PRCTL option arg2 .. arg5, the string of PR_SET_VMA_ANON_NAME in text
+ *   EXECVE the program's path in text
  *   MAP start end prot flags offset (flags: MAP_SHARED or MAP_PRIVATE), the name in path
  * Pointers are valid until the next call on the reader.
  */
@@ -113,7 +114,7 @@ struct sm_trace_event {
 	size_t name_len;
 	const char *path; /* of the descriptor (strace -y) or of the fault's target, or NULL */
 	size_t path_len;
-	const char *text; /* see PRCTL, or NULL */
+	const char *text; /* see PRCTL and EXECVE, or NULL */
 	size_t text_len;
 	const struct sm_trace_range *ranges; /* of process_madvise */
 	size_t nranges;
@@ -182,7 +183,7 @@ SM_API void sm_trace_stats(const struct sm_trace *trace, struct sm_trace_stats *
 /* Closes; NULL is fine. Context: may sleep. */
 SM_API void sm_trace_close(struct sm_trace *trace);
 
-/* The name of a call, "other" for SM_CALL_OTHER and beyond. Context: any, signal-safe. */
+/* The name of a call, "other" for SM_SYS_OTHER and beyond. Context: any, signal-safe. */
 SM_API const char *sm_trace_call_name(enum sm_trace_call call);
 
 #ifdef __cplusplus

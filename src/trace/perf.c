@@ -109,7 +109,7 @@ static enum sm__perf_kind perf_fault(const char *p, struct sm_trace_event *ev, c
 		*reason = "a fault without an address";
 		return SM__PERF_BAD;
 	}
-	ev->call = SM_CALL_PAGE_FAULT;
+	ev->call = SM_SYS_PAGE_FAULT;
 	ev->returned = true;
 	ev->nargs = 2;
 	ev->inferred = SM_TRACE_INFERRED_ACCESS;
@@ -188,20 +188,20 @@ static const char *perf_args(const char *p, struct sm_trace_event *ev, const cha
 			ev->path = v.path;
 			ev->path_len = v.path_len;
 		}
-		fd |= ev->call == SM_CALL_MMAP && i == 4;
+		fd |= ev->call == SM_SYS_MMAP && i == 4;
 		if (*p == ',')
 			p = sm__skip_blanks(p + 1);
 	}
 	for (ev->nargs = 0; ev->nargs < 6 && spec->args[ev->nargs].name; ev->nargs++)
 		;
-	if (ev->call == SM_CALL_MMAP && !fd && ev->args[3] & SM_MAP_ANONYMOUS)
+	if (ev->call == SM_SYS_MMAP && !fd && ev->args[3] & SM_MAP_ANONYMOUS)
 		ev->args[4] = UINT64_MAX;
 	return p + 1;
 }
 
 static void clone_defaults(struct sm_trace_event *ev)
 {
-	if (ev->call == SM_CALL_CLONE3) {
+	if (ev->call == SM_SYS_CLONE3) {
 		ev->args[0] = 0x3d0f00; /* the flags are behind a pointer: pthread_create's */
 		ev->nargs = 1;
 		ev->inferred |= SM_TRACE_INFERRED_FLAGS;
@@ -229,7 +229,7 @@ static enum sm__perf_kind perf_continued(const char *p, struct sm_trace_event *e
 static enum sm__perf_kind perf_call(const char *p, struct sm_trace_event *ev, const char **reason)
 {
 	ev->call = sm__call_find(ev->name, ev->name_len);
-	if (ev->call == SM_CALL_OTHER)
+	if (ev->call == SM_SYS_OTHER)
 		p = sm__skip_group(p);
 	else
 		p = perf_args(p + 1, ev, reason);

@@ -151,7 +151,7 @@ static int deliver(struct sm_trace *self, const struct sm_trace_event *ev)
 	if (ev->kind == SM_TRACE_CALL) {
 		self->stats.calls++;
 		self->stats.unfinished +=
-			!ev->returned && ev->call != SM_CALL_EXIT && ev->call != SM_CALL_EXIT_GROUP;
+			!ev->returned && ev->call != SM_SYS_EXIT && ev->call != SM_SYS_EXIT_GROUP;
 	}
 	self->stats.inferred += ev->inferred != 0;
 	return 1;
@@ -262,7 +262,7 @@ static int note_child(struct sm_trace *self, uint32_t tid)
 
 static bool makes_child(const struct sm_trace_event *ev)
 {
-	return ev->call >= SM_CALL_CLONE && ev->call <= SM_CALL_VFORK && ev->returned &&
+	return ev->call >= SM_SYS_CLONE && ev->call <= SM_SYS_VFORK && ev->returned &&
 	       ev->result > 0 && ev->result < INT32_MAX;
 }
 
@@ -310,7 +310,7 @@ static int resumed_line(struct sm_trace *self, uint32_t tid, const char *body,
 		return bad_line(self, ev->entry_line, "no call is resumed here");
 	rest += 8;
 	if (!task || !task->pending || task->perf) {
-		if (call >= SM_CALL_CLONE && call <= SM_CALL_VFORK)
+		if (call >= SM_SYS_CLONE && call <= SM_SYS_VFORK)
 			return 0; /* the child's own return */
 		return bad_line(self, ev->entry_line,
 				"resumed, but its beginning is not in the recording");
@@ -460,7 +460,7 @@ static int perf_continued(struct sm_trace *self, struct sm_trace_event *ev)
 	struct sm_trace_event whole;
 
 	if (!task || !task->pending || !task->perf) {
-		if (ev->call >= SM_CALL_CLONE && ev->call <= SM_CALL_VFORK)
+		if (ev->call >= SM_SYS_CLONE && ev->call <= SM_SYS_VFORK)
 			return 0; /* the child's own return */
 		return bad_line(self, ev->entry_line,
 				"continued, but its beginning is not in the recording");

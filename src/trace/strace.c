@@ -151,7 +151,7 @@ static int parse_tail(const char *p, struct sm_trace_event *ev, const char **rea
 	p = sm__scan_result(p + 1, ev, reason);
 	if (!p)
 		return -EBADMSG;
-	if (ev->call == SM_CALL_OTHER) { /* results of any shape; only the duration matters */
+	if (ev->call == SM_SYS_OTHER) { /* results of any shape; only the duration matters */
 		const char *end = p + strcspn(p, "\n"), *q = memrchr(p, '<', (size_t)(end - p));
 
 		if (q)
@@ -221,7 +221,7 @@ static void parse_clone(const char *p, struct sm_trace_event *ev)
 	if (flags) {
 		if (!sm__scan_value(flags, "CLONE_", &v))
 			flags = NULL;
-	} else if (ev->call == SM_CALL_CLONE && sm__scan_value(p, "CLONE_", &v) &&
+	} else if (ev->call == SM_SYS_CLONE && sm__scan_value(p, "CLONE_", &v) &&
 		   v.kind == SM__VALUE_NUMBER) {
 		flags = p; /* -e raw: the first argument is the flags */
 	}
@@ -246,7 +246,7 @@ const char *sm__check_args(const struct sm_trace_event *ev)
 
 	if (ev->nargs < need)
 		return few[ev->nargs + 1];
-	if (ev->call == SM_CALL_PAGE_FAULT &&
+	if (ev->call == SM_SYS_PAGE_FAULT &&
 	    (!ev->args[1] || ev->args[1] > (SM_ACCESS_READ | SM_ACCESS_WRITE | SM_ACCESS_EXEC)))
 		return "a fault is READ, WRITE or EXEC";
 	return NULL;
@@ -255,7 +255,7 @@ const char *sm__check_args(const struct sm_trace_event *ev)
 static int store_arg(unsigned i, const struct sm__value *v, struct sm_trace_event *ev,
 		     struct sm__ranges *ranges, const char **reason)
 {
-	if (v->kind == SM__VALUE_UNKNOWN && ev->call != SM_CALL_PRCTL) {
+	if (v->kind == SM__VALUE_UNKNOWN && ev->call != SM_SYS_PRCTL) {
 		*reason = "a constant nobody knows";
 		return -EBADMSG;
 	}
@@ -271,7 +271,7 @@ static int store_arg(unsigned i, const struct sm__value *v, struct sm_trace_even
 		ev->text = v->text;
 		ev->text_len = v->len;
 	}
-	if (v->kind == SM__VALUE_GROUP && ev->call == SM_CALL_PROCESS_MADVISE) {
+	if (v->kind == SM__VALUE_GROUP && ev->call == SM_SYS_PROCESS_MADVISE) {
 		int r = parse_ranges(v->text, ranges, reason);
 
 		if (r)
@@ -335,7 +335,7 @@ static const char *find_close(const char *p)
 /* Calls whose arguments are not looked at, or only for a word. */
 static bool takes_args(enum sm_trace_call call)
 {
-	return call != SM_CALL_OTHER && (call < SM_CALL_CLONE || call > SM_CALL_EXIT_GROUP);
+	return call != SM_SYS_OTHER && (call < SM_SYS_CLONE || call > SM_SYS_EXIT_GROUP);
 }
 
 int sm__strace_call(const char *p, bool finished, struct sm_trace_event *ev,
@@ -358,8 +358,15 @@ int sm__strace_call(const char *p, bool finished, struct sm_trace_event *ev,
 		r = parse_args(&p, finished, ev, ranges, reason);
 	} else {
 		p = find_close(args);
-		if (ev->call == SM_CALL_CLONE || ev->call == SM_CALL_CLONE3)
+		if (ev->call == SM_SYS_CLONE || ev->call == SM_SYS_CLONE3)
 			parse_clone(args, ev);
+		if (ev->call == SM_SYS_EXECVE && *args == '"') {
+			struct sm__value v;
+
+			sm__scan_value(args, NULL, &v);
+			ev->text = v.text;
+			ev->text_len = v.len;
+		}
 		if (!p) {
 			*reason = "no result after the arguments";
 			r = -EBADMSG;

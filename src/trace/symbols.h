@@ -22,9 +22,9 @@ struct sm__call_spec {
 };
 
 /* The calls' table, by enum sm_trace_call. */
-extern const struct sm__call_spec sm__call_specs[SM_CALL_COUNT];
+extern const struct sm__call_spec sm__call_specs[SM_SYS_COUNT];
 
-/* SM_CALL_OTHER if the name is none of the table's. */
+/* SM_SYS_OTHER if the name is none of the table's. */
 enum sm_trace_call sm__call_find(const char *name, size_t len);
 
 /* The value of prefix + name (prefix may be ""): false if there is no such constant. */
