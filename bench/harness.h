@@ -131,6 +131,7 @@ enum bench_unit {
 	BENCH_SECONDS, /* the sample as it is, in seconds: lower is better */
 	BENCH_BYTES,   /* hand in by bench_row() only: lower is better */
 	BENCH_COUNT,
+	BENCH_CHANGE, /* extra columns only: a part, shown as "+12.3%" */
 };
 
 enum { BENCH_PEERS = 8, BENCH_EXTRAS = 16 };
@@ -175,6 +176,9 @@ struct bench_peer *bench_peer_open(struct bench *b, const char *name);
 void bench_peer_close(struct bench_peer *p);
 struct bench_side bench_peer_side(struct bench_peer *p, const char *what);
 uint64_t bench_peer_ask(struct bench_peer *p, const char *what, uint64_t n);
+/* The same; more[] receives up to n_more numbers of peer_more(), NaN where there are fewer. */
+uint64_t bench_peer_ask_more(struct bench_peer *p, const char *what, uint64_t n, double *more,
+			     unsigned n_more);
 
 /* The running kernel's side, by the cases of peers/kernel.h; its process is shared by the benchmark. */
 struct bench_side bench_kernel_side(struct bench *b, const char *what);

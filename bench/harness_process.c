@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,10 +141,11 @@ struct bench_side bench_peer_side(struct bench_peer *p, const char *what)
 	return (struct bench_side){ .name = p ? p->name : NULL, .peer = p, .what = what };
 }
 
-uint64_t bench_peer_ask(struct bench_peer *p, const char *what, uint64_t n)
+uint64_t bench_peer_ask_more(struct bench_peer *p, const char *what, uint64_t n, double *more,
+			     unsigned n_more)
 {
-	char line[256] = "";
-	unsigned long long ns;
+	char line[512] = "", *at;
+	uint64_t ns;
 
 	if (!p->to || !p->from)
 		return peer_fail("no pipe");
@@ -151,9 +153,23 @@ uint64_t bench_peer_ask(struct bench_peer *p, const char *what, uint64_t n)
 	if (fflush(p->to) || !fgets(line, sizeof(line), p->from))
 		return peer_fail("samara-peer-%s ended", p->name);
 	line[strcspn(line, "\n")] = '\0';
-	if (sscanf(line, "%llu", &ns) != 1)
+	ns = strtoull(line, &at, 10);
+	if (at == line)
 		return peer_fail("%s", line);
+	for (unsigned i = 0; i < n_more; i++) {
+		char *end;
+
+		more[i] = strtod(at, &end);
+		if (end == at)
+			more[i] = NAN;
+		at = end;
+	}
 	return ns;
+}
+
+uint64_t bench_peer_ask(struct bench_peer *p, const char *what, uint64_t n)
+{
+	return bench_peer_ask_more(p, what, n, NULL, 0);
 }
 
 struct bench_side bench_kernel_side(struct bench *b, const char *what)

@@ -12,7 +12,7 @@ const char *bench_unit_name(enum bench_unit unit)
 {
 	static const char *const names[] = {
 		[BENCH_NS] = "ns",	 [BENCH_OPS] = "ops/s/thread", [BENCH_SECONDS] = "s",
-		[BENCH_BYTES] = "bytes", [BENCH_COUNT] = "count",
+		[BENCH_BYTES] = "bytes", [BENCH_COUNT] = "count",      [BENCH_CHANGE] = "part",
 	};
 
 	return names[unit];
@@ -38,6 +38,8 @@ static void value_cell(struct sm__table *t, enum bench_unit unit, double v)
 		sm__table_duration(t, v * 1e9);
 	else if (unit == BENCH_BYTES)
 		sm__table_bytes(t, v);
+	else if (unit == BENCH_CHANGE)
+		sm__table_percent(t, v);
 	else
 		sm__table_count(t, v > 0 ? (uint64_t)(v + 0.5) : 0);
 }

@@ -93,6 +93,46 @@ static void *run_member(void *arg)
 	return NULL;
 }
 
+double bench_tick_ns(void)
+{
+	static double ns;
+
+	if (ns == 0) {
+		uint64_t from = bench_now(), ticks = bench_ticks(), to;
+
+		do
+			to = bench_now();
+		while (to - from < 20 * 1000 * 1000);
+		ns = (double)(to - from) / (double)(bench_ticks() - ticks);
+	}
+	return ns;
+}
+
+/* The middle of a bucket, in ticks. */
+static double middle_of(unsigned b)
+{
+	unsigned power = b / BENCH_LATENCY_SUB + 4;
+	uint64_t width = 1;
+
+	if (b < BENCH_LATENCY_SUB)
+		return b;
+	width <<= power - 5;
+	return (double)(width * (BENCH_LATENCY_SUB + b % BENCH_LATENCY_SUB)) +
+	       (double)(width - 1) / 2;
+}
+
+double bench_latency_quantile(const struct bench_latency *l, double q)
+{
+	uint64_t want = (uint64_t)(q * (double)l->count), seen = 0;
+
+	for (unsigned b = 0; b < BENCH_LATENCY_BUCKETS && l->count; b++) {
+		seen += l->bucket[b];
+		if (seen > want || seen == l->count)
+			return middle_of(b) * bench_tick_ns();
+	}
+	return 0;
+}
+
 static bool start_members(struct member *members, unsigned threads)
 {
 	for (unsigned i = 1; i < threads; i++) {

@@ -12,6 +12,14 @@
 #include <signal.h>
 
 static _Thread_local char error_text[160];
+static double more[PEER_MORE];
+static unsigned n_more;
+
+void peer_more(double value)
+{
+	if (n_more < PEER_MORE)
+		more[n_more++] = value;
+}
 
 uint64_t peer_fail(const char *format, ...)
 {
@@ -62,12 +70,18 @@ static void place(void)
 
 static int answer(const struct peer_case *cases, const char *what, uint64_t n)
 {
-	uint64_t ns = peer_measure(cases, what, n);
+	uint64_t ns;
 
-	if (ns == UINT64_MAX)
+	n_more = 0;
+	ns = peer_measure(cases, what, n);
+	if (ns == UINT64_MAX) {
 		printf("error %s\n", error_text[0] ? error_text : "failed");
-	else
-		printf("%" PRIu64 "\n", ns);
+	} else {
+		printf("%" PRIu64, ns);
+		for (unsigned i = 0; i < n_more; i++)
+			printf(" %.17g", more[i]);
+		putchar('\n');
+	}
 	fflush(stdout);
 	return ns == UINT64_MAX;
 }

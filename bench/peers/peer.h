@@ -10,7 +10,7 @@
  *   int main(int argc, char **argv) { return peer_main(argc, argv, cases); }
  *
  * Protocol, line by line over stdin and stdout: "NAME[/ARG] N" is answered by the nanoseconds that N
- * operations took, or "error TEXT". It ends when stdin does, so it never outlives the benchmark. By
+ * operations took (and by the numbers of peer_more(), on the same line), or "error TEXT". It ends when stdin does, so it never outlives the benchmark. By
  * hand: `samara-peer-X NAME N` prints one measurement, `samara-peer-X` without input lists its cases
  * with --list.
  *
@@ -35,6 +35,9 @@ struct peer_case {
 
 /* Says why a measurement is not possible. Return: UINT64_MAX. */
 uint64_t peer_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* One more number of this measurement, behind the nanoseconds: at most PEER_MORE. */
+enum { PEER_MORE = 16 };
+void peer_more(double value);
 /* The text of the last peer_fail() of this thread, or "". */
 const char *peer_error(void);
 int peer_main(int argc, char **argv, const struct peer_case *cases);
