@@ -3,11 +3,13 @@
 #ifndef SAMARA_SAMARA_H
 #define SAMARA_SAMARA_H
 
+#include <samara/cache.h>
 #include <samara/design.h>
+#include <samara/file.h>
 #include <samara/host.h>
 #include <samara/space.h>
+#include <samara/thread.h>
 #include <samara/trace.h>
 #include <samara/types.h>
-#include <samara/file.h>
 
 #endif

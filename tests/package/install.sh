@@ -9,9 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$SAMARA_BUILD_DIR" --prefix "$work/usr" >/dev/null
 libdir=$(dirname "$(find "$work/usr" -name libsamara.so)")
-for pc in "$libdir"/pkgconfig/samara.pc; do
-	sed -i "s|^prefix=.*|prefix=$work/usr|" "$pc"
-done
+sed -i "s|^prefix=.*|prefix=$work/usr|" "$libdir/pkgconfig/samara.pc"
 cat >"$work/user.c" <<'C'
 #include <samara/samara.h>
 #include <stdio.h>
