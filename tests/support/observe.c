@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* observe.c - observations: file numbers by first sight, comparison, text. */
+#include "support/ops.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+uint16_t obs_file_number(struct obs_files *files, uint64_t a, uint64_t b)
+{
+	for (unsigned i = files->count; i-- > 0;) {
+		if (files->id[i].a == a && files->id[i].b == b)
+			return (uint16_t)(i + 1);
+	}
+	if (files->count == OBS_MAX_FILES)
+		return OBS_MAX_FILES + 1;
+	files->id[files->count].a = a;
+	files->id[files->count].b = b;
+	return (uint16_t)++files->count;
+}
+
+static bool vma_equal(const struct obs_vma *a, const struct obs_vma *b)
+{
+	return a->first == b->first && a->end == b->end && a->prot == b->prot &&
+	       a->shared == b->shared && a->file == b->file && a->off == b->off;
+}
+
+bool obs_equal(const struct ops_config *c, const struct observation *a, const struct observation *b)
+{
+	if (a->result != b->result || a->vmas != b->vmas || a->total != b->total ||
+	    a->data != b->data)
+		return false;
+	if (c->contents && a->token != b->token && !a->token_any && !b->token_any)
+		return false;
+	for (unsigned i = 0; i < a->vmas && i < OBS_MAX_VMAS; i++) {
+		if (!vma_equal(&a->vma[i], &b->vma[i]))
+			return false;
+	}
+	return true;
+}
+
+static void print_result(FILE *out, const struct ops_config *c, int64_t result)
+{
+	uint64_t r = (uint64_t)result;
+
+	if (result < 0 && result > -4096)
+		fprintf(out, "%s", strerrorname_np((int)-result));
+	else if (r >= c->base && r <= ops_end(c))
+		fprintf(out, "W+0x%" PRIx64, r - c->base);
+	else if (r >= OBS_SIGNAL(1, 0) && r < OBS_SIGNAL(64, 0))
+		fprintf(out, "%s code %d (0x%" PRIx64 ")", sigabbrev_np((int)(r / 256)),
+			(int)(r % 256), r);
+	else
+		fprintf(out, "0x%" PRIx64, r);
+}
+
+void obs_print(FILE *out, const struct ops_config *c, const struct observation *o)
+{
+	fputs("result ", out);
+	print_result(out, c, o->result);
+	if (o->token || o->token_any)
+		fprintf(out, " token %s%" PRIx64, o->token_any ? "any/" : "", o->token);
+	fprintf(out, " total %" PRId64 " data %" PRId64 "\n", o->total, o->data);
+	for (unsigned i = 0; i < o->vmas && i < OBS_MAX_VMAS; i++) {
+		const struct obs_vma *v = &o->vma[i];
+
+		fprintf(out, "    [%3u,%3u) %c%c%c%c", v->first, v->end, v->prot & 1 ? 'r' : '-',
+			v->prot & 2 ? 'w' : '-', v->prot & 4 ? 'x' : '-', v->shared ? 's' : 'p');
+		if (v->file)
+			fprintf(out, " file %u + 0x%" PRIx64, v->file, v->off);
+		fputc('\n', out);
+	}
+}
