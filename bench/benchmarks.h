@@ -5,6 +5,7 @@
 #define BENCH_BENCHMARKS_H
 
 #define BENCHMARKS(X)  \
+	X(floor)       \
 	X(cache)       \
 	X(tree)        \
 	X(fault)       \

@@ -57,7 +57,7 @@ static void spread_cell(struct sm__table *t, const struct sm__stats *s)
 	sm__table_text(t, buf);
 }
 
-enum { FIXED_COLUMNS = 7, KEYS = 64 };
+enum { PEER_COLUMN = 3, FIXED_COLUMNS = 7, KEYS = 64 };
 
 /* The extra columns of some rows, each key once, in order of appearance. */
 struct keys {
@@ -124,9 +124,14 @@ void bench_print_rows(const struct bench_session *s, unsigned first, FILE *out)
 	};
 	struct keys keys = { .n = 0 };
 	struct sm__table *t;
+	bool peers = false;
 
-	for (unsigned i = first; i < s->n_records; i++)
+	for (unsigned i = first; i < s->n_records; i++) {
 		collect_keys(&s->records[i], &keys, true);
+		peers |= s->records[i].peer != NULL;
+	}
+	for (unsigned c = PEER_COLUMN; c < FIXED_COLUMNS; c++)
+		columns[c].data_only = !peers;
 	for (unsigned k = 0; k < keys.n; k++)
 		columns[FIXED_COLUMNS + k] = (struct sm__column){ .key = keys.key[k]->key,
 								  .title = keys.key[k]->title,

@@ -27,6 +27,7 @@
  *                                 process_madvise() with B ranges; /tlb: a second thread runs beside: a page
  *   mmap-stress[/DELAY_NS,EVERY]  five one-page file areas mapped, read, unmapped (stress.h); the nanoseconds are those
  *                                 of the mmap calls, the numbers behind them are whole, p50, p99, p99.9, max: a cycle
+ *   app-cycle[/THREADS]           start and stop of an application with so many threads (app.h): a cycle
  *   page_fault1[/T] ... page_fault3[/T], mmap1[/T], mmap2[/T], brk1[/T]
  *                                 after the tests of that name in will-it-scale: page, page, page, pair, pair, call,
  *                                 of each thread
@@ -53,7 +54,7 @@ peer_run kernel_syscall, kernel_mmap_munmap, kernel_mmap_among, kernel_mprotect_
 	kernel_mprotect_split, kernel_mremap_move, kernel_brk_step;
 peer_run kernel_anon_fault, kernel_anon_read_fault, kernel_file_read_fault, kernel_cow_fault,
 	kernel_fork, kernel_fault_quiet, kernel_fault_storm;
-peer_run kernel_madvise, kernel_mmap_stress;
+peer_run kernel_madvise, kernel_mmap_stress, kernel_app_cycle;
 peer_run kernel_page_fault1, kernel_page_fault2, kernel_page_fault3, kernel_mmap1, kernel_mmap2,
 	kernel_brk1;
 

@@ -27,6 +27,7 @@ const struct peer_case kernel_cases[] = {
 	{ "fault-storm", kernel_fault_storm },
 	{ "madvise", kernel_madvise },
 	{ "mmap-stress", kernel_mmap_stress },
+	{ "app-cycle", kernel_app_cycle },
 	{ "page_fault1", kernel_page_fault1 },
 	{ "page_fault2", kernel_page_fault2 },
 	{ "page_fault3", kernel_page_fault3 },

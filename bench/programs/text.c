@@ -71,6 +71,8 @@ int bench_text_write(int fd, uint64_t bytes, uint64_t seed)
 					      ++words % 12 ? " " : ".\n");
 		}
 		at = at < bytes ? at : bytes;
+		if (at == bytes)
+			block[at - 1] = '\n'; /* the last word ends inside the text */
 		error = write_all(fd, block, at);
 		bytes -= at;
 	}

@@ -11,9 +11,10 @@
  *   char *wc_at(struct wc_mem *m, uint64_t addr, bool write)
  *                    the byte at addr, usable to the end of its page until the next miss or wc_poll()
  *   void wc_poll(struct wc_mem *m)     a moment where no such pointer is held
+ *   void wc_enter(m), wc_leave(m)      around each phase of a thread
  *
  * What it does to memory, after Phoenix's word_count (from its description):
- *   - the text is mapped private and writable; tasks of 64 KiB cut at a word's end; each letter is read,
+ *   - the text is mapped private and writable; tasks of 64 KiB (a word belongs to the task it begins in); each letter is read,
  *     made upper case and written back, each word ended by a zero: a read fault, then a COW fault, per page;
  *   - each word is emitted as (pointer into the text, 1): 32 768 buckets per thread (768 KiB of their own
  *     mapping), keys and values in arrays that grow by doubling from 10, from a thread arena (arena.h): one
@@ -26,9 +27,9 @@
 #include "arena.h"
 #include "measure.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WC_BUCKETS = 32768, WC_TASK = 65536, WC_FIRST_ROOM = 10, WC_THREADS = 64 };
 
@@ -39,8 +40,7 @@ enum { PAIR_KEY = 0, PAIR_VALUES = 8, PAIR_COUNT = 16, PAIR_ROOM = 24, PAIR_SIZE
 struct wc_job {
 	uint64_t text, size; /* address, bytes */
 	unsigned threads;
-	pthread_mutex_t lock; /* guards next */
-	uint64_t next;	      /* start of the next task, from text */
+	uint64_t next; /* start of the next task, from text: atomic */
 	uint64_t table[WC_THREADS];
 	struct arena arena[WC_THREADS];
 	struct wc_mem *mem[WC_THREADS];
@@ -179,47 +179,41 @@ static void wc_emit(struct wc_job *job, unsigned t, uint64_t key, uint64_t hash)
 	wc_store(m, pair + PAIR_COUNT, count + 1);
 }
 
-/* The next task, its end moved to the end of a word. Return: false when there is none. */
-static bool wc_task(struct wc_job *job, struct wc_mem *m, uint64_t *start, uint64_t *end)
+static inline bool wc_letter_at(struct wc_mem *m, uint64_t addr)
 {
-	bool got;
-
-	pthread_mutex_lock(&job->lock);
-	*start = job->next;
-	*end = *start + WC_TASK < job->size ? *start + WC_TASK : job->size;
-	while (*end < job->size && wc_letter(wc_byte(wc_at(m, job->text + *end, false))))
-		++*end;
-	got = *start < job->size && !__atomic_load_n(&job->error, __ATOMIC_RELAXED);
-	job->next = *end;
-	pthread_mutex_unlock(&job->lock);
-	return got;
+	return wc_letter(wc_byte(wc_at(m, addr, false)));
 }
 
-/* One task: [start, end) of the text. The byte after the last word is never another task's letter. */
+/*
+ * One task: the words that begin in [start, end) of the text. A word that began before start belongs to
+ * the task before; the last one is followed beyond end. (Letters stay letters and separators stay none
+ * while others rewrite them, so neighbours agree without a lock.)
+ */
 static void wc_map_task(struct wc_job *job, unsigned t, uint64_t start, uint64_t end)
 {
 	struct wc_mem *m = job->mem[t];
-	uint64_t word = 0, hash = 5381;
+	uint64_t at = job->text + start, stop = job->text + end, last = job->text + job->size;
 
-	for (uint64_t at = job->text + start; at < job->text + end; at++) {
-		char c = wc_byte(wc_at(m, at, false));
+	if (start && wc_letter_at(m, at - 1)) {
+		while (at < last && wc_letter_at(m, at))
+			at++;
+	}
+	while (at < stop) {
+		uint64_t word = at, hash = 5381;
+		char c;
 
-		if (wc_letter(c)) {
+		while (at < last && wc_letter(c = wc_byte(wc_at(m, at, false)))) {
 			c = (char)(c & ~0x20);
 			__atomic_store_n(wc_at(m, at, true), c, __ATOMIC_RELAXED);
-			word = word ? word : at;
 			hash = wc_hash_step(hash, c);
-		} else if (word) {
+			at++;
+		}
+		if (at > word) { /* at == last: the spare byte behind the text */
 			__atomic_store_n(wc_at(m, at, true), 0, __ATOMIC_RELAXED);
 			wc_emit(job, t, word, hash);
 			wc_poll(m);
-			word = 0;
-			hash = 5381;
 		}
-	}
-	if (word) { /* ends with the task: the byte behind it is no letter, or the spare one at the end */
-		__atomic_store_n(wc_at(m, job->text + end, true), 0, __ATOMIC_RELAXED);
-		wc_emit(job, t, word, hash);
+		at++;
 	}
 }
 
@@ -234,9 +228,12 @@ static void wc_map(struct wc_job *job, unsigned t)
 		wc_failed(job);
 		return;
 	}
-	while (wc_task(job, m, &start, &end)) {
+	while (!__atomic_load_n(&job->error, __ATOMIC_RELAXED)) {
+		start = __atomic_fetch_add(&job->next, WC_TASK, __ATOMIC_RELAXED);
+		if (start >= job->size)
+			break;
+		end = start + WC_TASK < job->size ? start + WC_TASK : job->size;
 		wc_map_task(job, t, start, end);
-		wc_poll(m);
 	}
 }
 
@@ -314,14 +311,37 @@ static void wc_reduce(struct wc_job *job, unsigned t)
 
 static void wc_phase_map(void *arg, unsigned t, uint64_t n)
 {
+	struct wc_job *job = arg;
+
 	(void)n;
-	wc_map(arg, t);
+	wc_enter(job->mem[t]);
+	wc_map(job, t);
+	wc_leave(job->mem[t]);
 }
 
 static void wc_phase_reduce(void *arg, unsigned t, uint64_t n)
 {
+	struct wc_job *job = arg;
+
 	(void)n;
-	wc_reduce(arg, t);
+	wc_enter(job->mem[t]);
+	wc_reduce(job, t);
+	wc_leave(job->mem[t]);
+}
+
+/*
+ * How much of a text of size bytes can be counted: a last word without an end after it is ended in the
+ * byte behind the text, which is not there when the text fills its last page. Such a word is left out.
+ */
+static uint64_t wc_countable(int fd, uint64_t size)
+{
+	char c;
+
+	if (size % ARENA_PAGE)
+		return size;
+	while (size && pread(fd, &c, 1, (off_t)size - 1) == 1 && wc_letter(c))
+		size--;
+	return size;
 }
 
 static void wc_total(struct wc_job *job)
