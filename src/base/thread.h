@@ -3,25 +3,33 @@
  * thread.h - a thread is attached (registered with RCU) before it enters a read section.
  *
  * I1 Every ordinary public call starts with sm__thread_enter(); it costs one thread-local load.
- * I2 A signal handler never attaches: it asks sm__thread_attached() and answers -EAGAIN if not.
+ * I2 A signal handler never attaches: it asks sm__thread_attached() and answers -EAGAIN if not. On an
+ *    attached thread it may read under RCU, on a sigaltstack too: attachment is by thread, not by stack.
+ * I3 The flag is set last when attaching and cleared first when detaching, so a handler that
+ *    interrupts either never reads with half a registration.
  */
 #ifndef SM_BASE_THREAD_H
 #define SM_BASE_THREAD_H
 
 #include "base/base.h"
 
-extern _Thread_local bool sm__thread_is_attached;
-void sm__thread_attach_slow(void);
+/* Initial-exec: reading it must never allocate, a handler reads it. */
+extern _Thread_local bool sm__thread_is_attached __attribute__((tls_model("initial-exec")));
+int sm__thread_attach_slow(void);
 
 static inline void sm__thread_enter(void)
 {
 	if (sm__unlikely(!sm__thread_is_attached))
-		sm__thread_attach_slow();
+		(void)sm__thread_attach_slow();
 }
 
 static inline bool sm__thread_attached(void)
 {
 	return sm__thread_is_attached;
 }
+
+/* Fork: no thread attaches or detaches between the two; the child forgets all threads but its own. */
+void sm__thread_fork_prepare(void);
+void sm__thread_fork_after(bool in_child);
 
 #endif
