@@ -20,10 +20,18 @@ static const struct benchmark *const benchmarks[] = { BENCHMARKS(ROW) };
 
 enum { RUNS = 15, RUNS_QUICK = 3, RUNS_ALL = 7, RUNS_MOST = 1000 };
 
+/* The field writes page_fault1, we page-fault1: both are understood. */
+static bool same_name(const char *a, const char *b)
+{
+	while (*a && (*a == *b || (*a == '-' && *b == '_')))
+		a++, b++;
+	return *a == *b;
+}
+
 static const struct benchmark *find(const char *name)
 {
 	for (unsigned i = 0; i < SM__ARRAY_SIZE(benchmarks); i++) {
-		if (benchmarks[i] && !strcmp(benchmarks[i]->name, name))
+		if (benchmarks[i] && same_name(benchmarks[i]->name, name))
 			return benchmarks[i];
 	}
 	return NULL;

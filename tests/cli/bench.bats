@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# samara bench as a user sees it: options, files, messages. No figure is asserted on.
+
+setup() {
+	dir=$BATS_TEST_TMPDIR
+	json=$dir/a.json
+}
+
+bench() {
+	run timeout 120 "$SAMARA" bench "$@"
+}
+
+@test "bench alone explains itself and fails" {
+	bench
+	[ "$status" -eq 2 ]
+	[[ $output == *"usage: samara bench NAME"* ]]
+}
+
+@test "bench list names every benchmark once" {
+	bench list
+	[ "$status" -eq 0 ]
+	[ "$(awk '{print $1}' <<<"$output" | sort | uniq -d)" = "" ]
+	[[ $output == *"floor"* ]]
+}
+
+@test "every benchmark runs with --quick and reports rows" {
+	bench list
+	for name in $(awk '{print $1}' <<<"$output"); do
+		echo "# $name" >&3
+		run timeout 60 "$SAMARA" bench "$name" --quick --json "$dir/$name.json"
+		echo "$output"
+		[ "$status" -eq 0 ]
+		grep -q '"case":' "$dir/$name.json"
+	done
+}
+
+@test "nothing is left behind: files, processes" {
+	TMPDIR=$dir bench floor --quick
+	[ "$status" -eq 0 ]
+	[ -z "$(ls -A "$dir")" ]
+	[ -z "$(pgrep -P $$ samara-peer || true)" ]
+}
+
+@test "an unknown benchmark is refused and the list shown" {
+	bench nosuch
+	[ "$status" -eq 2 ]
+	[[ $output == *"no benchmark 'nosuch'"* ]]
+	[[ $output == *"floor"* ]]
+}
+
+@test "bad options are refused, each with a reason" {
+	for bad in "--runs 0" "--runs x" "--runs 1001" "--runs" "--cpu 4000" "--cpu -1" "--nosuch" \
+		"--nosuch 1" "--quick=1" "-x"; do
+		# shellcheck disable=SC2086
+		bench floor $bad
+		echo "$bad: $output"
+		[ "$status" -eq 2 ]
+		[ -n "$output" ]
+	done
+}
+
+@test "--filter takes cases, --json and --csv write them" {
+	bench floor --quick --filter zero --json "$json" --csv "$dir/a.csv"
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '"case":' "$json")" -eq 2 ]
+	[ "$(wc -l <"$dir/a.csv")" -eq 3 ]
+	[[ $(head -n 1 "$dir/a.csv") == benchmark,case,ours,peer,theirs,unit,ratio,* ]]
+}
+
+@test "--json - writes JSON and nothing else to stdout" {
+	"$SAMARA" bench floor --quick --filter clock --json - 2>/dev/null >"$json"
+	[ "$(head -c 1 "$json")" = "{" ]
+	[ "$(tail -n 1 "$json")" = "}" ]
+}
+
+@test "an unwritable file is an error" {
+	bench floor --quick --filter clock --json /nowhere/a.json
+	[ "$status" -eq 2 ]
+	[[ $output == *"/nowhere/a.json"* ]]
+}
+
+@test "--markdown prints a Markdown table" {
+	bench floor --quick --filter clock --markdown
+	[ "$status" -eq 0 ]
+	[[ $output == *"| case |"* ]]
+}
+
+@test "compare shows old, change and new" {
+	"$SAMARA" bench floor --quick --json "$json" >/dev/null
+	bench compare "$json" "$json"
+	[ "$status" -eq 0 ]
+	[[ $output == *"rows compared, 0 only in the old file, 0 only in the new"* ]]
+	[[ $output == *"+0.0%"* ]]
+}
+
+@test "compare refuses what does not match, with a reason" {
+	"$SAMARA" bench floor --quick --json "$json" >/dev/null
+	sed 's/"benchmark": "floor"/"benchmark": "roof"/' "$json" >"$dir/b.json"
+	bench compare "$json" "$dir/b.json"
+	[ "$status" -eq 2 ]
+	[[ $output == *"floor"* && $output == *"roof"* ]]
+	head -c 300 "$json" >"$dir/c.json"
+	bench compare "$json" "$dir/c.json"
+	[ "$status" -eq 2 ]
+	[[ $output == *"c.json: line"* ]]
+	bench compare "$json" /nowhere
+	[ "$status" -eq 2 ]
+	bench compare "$json"
+	[ "$status" -eq 2 ]
+}
+
+@test "an interrupt ends a run in order" {
+	timeout -s INT 1 "$SAMARA" bench floor --runs 1000 >"$dir/out" 2>&1 || status=$?
+	[ "${status:-0}" -ne 0 ]
+	grep -q stopped "$dir/out"
+}
