@@ -7,6 +7,8 @@
 #include <samara/design.h>
 #include <samara/file.h>
 #include <samara/host.h>
+#include <samara/maple.h>
+#include <samara/rcu.h>
 #include <samara/space.h>
 #include <samara/thread.h>
 #include <samara/trace.h>
