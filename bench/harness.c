@@ -109,6 +109,30 @@ int bench_error(struct bench *b, int error, const char *format, ...)
 	return error < 0 ? error : -EINVAL;
 }
 
+static double seconds_since(uint64_t start)
+{
+	return (double)(bench_now() - start) / 1e9;
+}
+
+bool bench_enough(const struct bench *b, unsigned taken)
+{
+	if (bench_interrupt)
+		return true;
+	return b->session->options.all && taken >= 3 &&
+	       seconds_since(b->started) > 2.0 * b->what->seconds;
+}
+
+/* What is left by the benchmarks' own estimates, scaled by how right they have been so far. */
+static unsigned seconds_left(const struct bench *b)
+{
+	const struct bench_session *s = b->session;
+	double own = b->what->seconds - seconds_since(b->started), scale = 1;
+
+	if (s->done >= 10)
+		scale = (double)(b->started - s->started) / 1e9 / s->done;
+	return (unsigned)((s->later + (own > 0 ? own : 0)) * scale);
+}
+
 void bench_progress(struct bench *b, const char *what, unsigned done, unsigned of)
 {
 	static int terminal = -1;
@@ -123,9 +147,11 @@ void bench_progress(struct bench *b, const char *what, unsigned done, unsigned o
 		return;
 	}
 	fprintf(stderr, "\r\033[K%s: %s  %u/%u", b->what->name, what, done, of);
-	if (s->options.all)
-		fprintf(stderr, "  about %u min %02u s left", s->seconds_left / 60,
-			s->seconds_left % 60);
+	if (s->options.all) {
+		unsigned left = seconds_left(b);
+
+		fprintf(stderr, "  about %u min %02u s left", left / 60, left % 60);
+	}
 	fflush(stderr);
 }
 
@@ -203,7 +229,7 @@ static bool prepare(struct bench *b, struct sampling *s)
 
 static void sample_all(struct bench *b, struct sampling *s)
 {
-	for (unsigned r = 0; r < b->session->options.runs && !bench_interrupt; r++) {
+	for (unsigned r = 0; r < b->session->options.runs && !bench_enough(b, r); r++) {
 		bench_progress(b, s->c->name, r, b->session->options.runs);
 		for (unsigned i = 0; i < SIDES; i++) {
 			uint64_t ns = s->n[i] ? take(&s->sides[i], s->n[i]) : 0;
@@ -288,7 +314,9 @@ void bench_row(struct bench *b, const struct bench_row *row)
 
 int bench_run(struct bench_session *s, const struct benchmark *what)
 {
-	struct bench b = { .session = s, .what = what, .first_record = s->n_records };
+	struct bench b = {
+		.session = s, .what = what, .first_record = s->n_records, .started = bench_now()
+	};
 	int result;
 
 	result = what->run(&b);

@@ -53,6 +53,7 @@
  *   H2 With --quick every benchmark ends within a few seconds: bench_scale() shrinks counts.
  *   H3 Nothing is printed but through the harness: rows, bench_note(), bench_error().
  *   H4 A peer that is not there is a note, not an error.
+ *   H5 The sum of all `seconds` stays below ten minutes: `bench all` ends within twenty (bench_enough).
  */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
@@ -103,6 +104,11 @@ const char *bench_text(const struct bench *b, const char *name, const char *othe
 uint64_t bench_scale(const struct bench *b, uint64_t n);
 /* True if the case is wanted (--filter): for benchmarks that collect their own samples. */
 bool bench_wanted(const struct bench *b, const char *case_name);
+/*
+ * True when a benchmark that collects its own samples should take no more: the run was interrupted, or
+ * `bench all` has spent twice the benchmark's seconds and three samples are there.
+ */
+bool bench_enough(const struct bench *b, unsigned taken);
 /* A temporary directory of this run, removed with all in it when the benchmark ends. */
 const char *bench_directory(struct bench *b);
 

@@ -31,8 +31,9 @@ struct bench_session {
 	unsigned n_records, room;
 	char **notes;
 	unsigned n_notes;
-	uint64_t started;
-	unsigned seconds_left; /* estimate for the benchmarks still to come */
+	uint64_t started; /* bench_now() at the start of the run */
+	unsigned done,
+		later; /* sums of `seconds` of finished benchmarks, and of those after this one */
 };
 
 struct bench {
@@ -42,7 +43,7 @@ struct bench {
 	bool kernel_asked;
 	char directory[64];
 	unsigned first_record;
-	bool interrupted;
+	uint64_t started;
 };
 
 /* Runs one benchmark. Return: its result. */

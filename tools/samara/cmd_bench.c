@@ -303,11 +303,13 @@ static int run_chosen(struct request *r)
 			    : stdout;
 	int result = EXIT_SAME;
 
+	s->started = bench_now();
 	bench_machine_print(&s->machine, out);
 	for (unsigned i = 0; i < r->n && !bench_interrupt; i++) {
 		unsigned first = s->n_records, notes = s->n_notes;
 
-		s->seconds_left = estimate(r, i);
+		s->later = estimate(r, i + 1);
+		s->done = estimate(r, 0) - estimate(r, i);
 		if (bench_run(s, r->chosen[i]))
 			result = EXIT_UNUSABLE;
 		fprintf(out, "\n%s: %s\n", r->chosen[i]->name, r->chosen[i]->summary);
