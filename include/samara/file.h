@@ -113,6 +113,29 @@ SM_API const struct sm_file_info *sm_file_info(const struct sm_file *file);
  */
 SM_API uint64_t sm_file_size(const struct sm_file *file);
 
+/*
+ * Sets the size, in every space at once: pages beyond the new end, and private copies of them, are
+ * unmapped (an access there raises SIGBUS); the rest of the last page reads as zero.
+ * Context: no lock of the library held; waits for TLBs.
+ * Return: 0, -EOPNOTSUPP, or what the file's truncate says.
+ */
+SM_API int sm_file_truncate(struct sm_file *file, uint64_t size);
+
+/*
+ * Makes [offset, offset + length) read as zero, as FALLOC_FL_PUNCH_HOLE; private copies stay.
+ * Context and Return: as sm_file_truncate, and -EINVAL for an empty or wrapping range.
+ */
+SM_API int sm_file_punch(struct sm_file *file, uint64_t offset, uint64_t length);
+
+/*
+ * Writes what guests have changed in the range through write_page; durable: and calls sync.
+ * Context: as sm_file_truncate. Return: 0, or the first error of the file's functions.
+ */
+SM_API int sm_file_sync(struct sm_file *file, uint64_t offset, uint64_t length, bool durable);
+
+/* Tells the page cache that the object may have changed its size by other means. */
+SM_API void sm_file_refresh(struct sm_file *file);
+
 #ifdef __cplusplus
 }
 #endif

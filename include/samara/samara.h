@@ -6,6 +6,7 @@
 #include <samara/cache.h>
 #include <samara/design.h>
 #include <samara/file.h>
+#include <samara/tlb.h>
 #include <samara/host.h>
 #include <samara/maple.h>
 #include <samara/rcu.h>

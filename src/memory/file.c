@@ -5,6 +5,7 @@
  * I1 refs counts the holders of G1 in samara/file.h; the thread that takes it to 0 closes.
  */
 #include "memory/file.h"
+#include "memory/pagecache.h"
 #include "base/inject.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ int sm_file_create(const struct sm_file_info *info, const struct sm_file_ops *op
 		return -ENOMEM;
 	memcpy(file->name, name, len);
 	atomic_init(&file->refs, 1);
+	atomic_init(&file->pages, NULL);
 	file->ops = ops ? ops : &no_ops;
 	file->arg = arg;
 	file->info = *info;
@@ -58,14 +60,24 @@ struct sm_file *sm_file_get(struct sm_file *file)
 	return file;
 }
 
+static void free_file(struct rcu_head *head)
+{
+	free(sm__container_of(head, struct sm_file, rcu));
+}
+
 void sm_file_put(struct sm_file *file)
 {
+	struct sm__pages *pages;
+
 	/* acq_rel: the last put comes after everything other holders did to the file. */
 	if (atomic_fetch_sub_explicit(&file->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	pages = sm__pages_bound(file);
+	if (pages)
+		sm__pages_detach_file(pages, file);
 	if (file->ops->close)
 		file->ops->close(file->arg);
-	free(file);
+	sm__call_rcu(&file->rcu, free_file);
 }
 
 const struct sm_file_info *sm_file_info(const struct sm_file *file)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* gather.c - flush once, then free (invariants: gather.h). */
+#include "memory/gather.h"
+#include "base/inject.h"
+#include "base/rcu.h"
+
+#include <stdlib.h>
+
+enum { MAX_BATCHES = 5 }; /* about 10 000 frames a flush, as Linux bounds it */
+
+/* Dead tables on their way through a grace period. */
+struct dead_tables {
+	struct rcu_head rcu;
+	struct sm__pool *pool;
+	uint32_t first;
+};
+
+void sm__mmu_gather_begin(struct sm__mmu_gather *g, struct sm__mm *mm)
+{
+	g->mm = mm;
+	g->start = UINT64_MAX;
+	g->end = 0;
+	g->batches = NULL;
+	g->nr_batches = 0;
+	g->tables = 0;
+	g->nr = 0;
+}
+
+bool sm__mmu_gather_more(struct sm__mmu_gather *g)
+{
+	struct sm__mmu_gather_batch *b;
+
+	if (g->nr_batches == MAX_BATCHES || sm__inject_fail())
+		return false;
+	b = malloc(sizeof(*b));
+	if (!b)
+		return false;
+	b->nr = 0;
+	b->next = g->batches;
+	g->batches = b;
+	g->nr_batches++;
+	return true;
+}
+
+static void free_tables_now(struct sm__pool *pool, uint32_t pfn)
+{
+	while (pfn) {
+		uint32_t next = sm__frame(pool, pfn)->table.next;
+
+		sm__frame_put(pool, pfn);
+		pfn = next;
+	}
+}
+
+static void free_tables_rcu(struct rcu_head *head)
+{
+	struct dead_tables *d = sm__container_of(head, struct dead_tables, rcu);
+
+	free_tables_now(d->pool, d->first);
+	free(d);
+}
+
+static void free_tables(struct sm__mmu_gather *g)
+{
+	struct dead_tables *d = sm__inject_fail() ? NULL : malloc(sizeof(*d));
+
+	if (d) {
+		d->pool = g->mm->pool;
+		d->first = g->tables;
+		sm__call_rcu(&d->rcu, free_tables_rcu);
+	} else {
+		sm__rcu_synchronize();
+		free_tables_now(g->mm->pool, g->tables);
+	}
+	g->tables = 0;
+}
+
+/* Drops the references; what nobody else holds goes back in one piece. */
+static void drop_frames(struct sm__pool *pool, uint32_t *pfns, uint32_t n)
+{
+	uint32_t gone = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (sm__frame_drop(sm__frame(pool, pfns[i])))
+			pfns[gone++] = pfns[i];
+	if (gone)
+		sm__frame_free_many(pool, pfns, gone);
+}
+
+void sm__mmu_gather_flush(struct sm__mmu_gather *g)
+{
+	struct sm__pool *pool = g->mm->pool;
+
+	if (g->start < g->end)
+		sm__tlb_wait(&g->mm->tlb, sm__tlb_shoot(&g->mm->tlb, g->start, g->end));
+	g->start = UINT64_MAX;
+	g->end = 0;
+	if (g->nr)
+		drop_frames(pool, g->pfn, g->nr);
+	g->nr = 0;
+	while (g->batches) {
+		struct sm__mmu_gather_batch *b = g->batches;
+
+		g->batches = b->next;
+		drop_frames(pool, b->pfn, b->nr);
+		free(b);
+	}
+	g->nr_batches = 0;
+	if (sm__unlikely(g->tables))
+		free_tables(g);
+}

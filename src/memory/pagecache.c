@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/* pagecache.c - the tree of pages of one object, and its frames' life (invariants: pagecache.h). */
+#include "memory/pagecache.h"
+#include "base/delay.h"
+#include "base/inject.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------------- BUSY */
+
+void sm__frame_lock(struct sm__frame *f)
+{
+	uint32_t flags = sm__frame_flags(f);
+
+	for (;;) {
+		if (!(flags & SM__F_BUSY)) {
+			/* acquire: pairs with the release in sm__frame_unlock */
+			if (atomic_compare_exchange_weak_explicit(
+				    &f->flags, &flags, flags | SM__F_BUSY, memory_order_acq_rel,
+				    memory_order_relaxed))
+				return;
+			continue;
+		}
+		if (!(flags & SM__F_WAITERS) && !atomic_compare_exchange_weak_explicit(
+							&f->flags, &flags, flags | SM__F_WAITERS,
+							memory_order_relaxed, memory_order_relaxed))
+			continue;
+		syscall(SYS_futex, &f->flags, FUTEX_WAIT_PRIVATE, flags | SM__F_WAITERS, NULL, NULL,
+			0);
+		flags = sm__frame_flags(f);
+	}
+}
+
+void sm__frame_unlock(struct sm__frame *f)
+{
+	uint32_t old = atomic_fetch_and_explicit(&f->flags, ~(uint32_t)(SM__F_BUSY | SM__F_WAITERS),
+						 memory_order_acq_rel);
+
+	if (old & SM__F_WAITERS)
+		syscall(SYS_futex, &f->flags, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---------------------------------------------------------------- the tree */
+
+static uint64_t node_last(const struct sm__pages_node *n)
+{
+	unsigned bits = n->shift + SM__NODE_BITS;
+
+	return bits >= 64 ? UINT64_MAX : (1ull << bits) - 1;
+}
+
+static struct sm__pages_node *new_node(unsigned shift)
+{
+	struct sm__pages_node *n;
+
+	if (sm__inject_fail())
+		return NULL;
+	n = calloc(1, sizeof(*n));
+	if (n)
+		n->shift = (uint8_t)shift;
+	return n;
+}
+
+/* The slot of index, or NULL where the tree does not reach. */
+static _Atomic uintptr_t *find_slot(struct sm__pages *pages, uint64_t index)
+{
+	/* acquire: pairs with the release that linked the node */
+	struct sm__pages_node *n = atomic_load_explicit(&pages->root, memory_order_acquire);
+
+	if (!n || index > node_last(n))
+		return NULL;
+	for (;;) {
+		_Atomic uintptr_t *slot = &n->slot[index >> n->shift & (SM__NODE_SLOTS - 1)];
+
+		if (!n->shift)
+			return slot;
+		n = (struct sm__pages_node *)atomic_load_explicit(slot, memory_order_acquire);
+		if (!n)
+			return NULL;
+	}
+}
+
+/* The slot of index, made. Context: pages->lock held. NULL: no memory. */
+static _Atomic uintptr_t *make_slot(struct sm__pages *pages, uint64_t index)
+{
+	struct sm__pages_node *n = atomic_load_explicit(&pages->root, memory_order_relaxed);
+
+	while (!n || index > node_last(n)) {
+		struct sm__pages_node *up = new_node(n ? n->shift + SM__NODE_BITS : 0);
+
+		if (!up)
+			return NULL;
+		atomic_store_explicit(&up->slot[0], (uintptr_t)n, memory_order_relaxed);
+		atomic_store_explicit(&pages->root, up, memory_order_release);
+		n = up;
+	}
+	while (n->shift) {
+		_Atomic uintptr_t *slot = &n->slot[index >> n->shift & (SM__NODE_SLOTS - 1)];
+		uintptr_t down = atomic_load_explicit(slot, memory_order_relaxed);
+
+		if (!down) {
+			down = (uintptr_t)new_node(n->shift - SM__NODE_BITS);
+			if (!down)
+				return NULL;
+			atomic_store_explicit(slot, down, memory_order_release);
+		}
+		n = (struct sm__pages_node *)down;
+	}
+	return &n->slot[index & (SM__NODE_SLOTS - 1)];
+}
+
+int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+{
+	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
+	_Atomic uintptr_t *slot;
+	int err = 0;
+
+	f->file.pages = pages;
+	f->file.index = index;
+	sm__spin_lock(&pages->lock);
+	slot = make_slot(pages, index);
+	if (!slot) {
+		err = -ENOMEM;
+	} else if (atomic_load_explicit(slot, memory_order_relaxed)) {
+		err = -EEXIST;
+	} else {
+		sm__frame_get(f);
+		atomic_fetch_add_explicit(&pages->nr, 1, memory_order_relaxed);
+		/* release: contents and descriptor before the number */
+		atomic_store_explicit(slot, pfn, memory_order_release);
+	}
+	sm__spin_unlock(&pages->lock);
+	return err;
+}
+
+bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+{
+	_Atomic uintptr_t *slot;
+	bool was_there;
+
+	sm__spin_lock(&pages->lock);
+	slot = find_slot(pages, index);
+	was_there = slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn;
+	if (was_there) {
+		sm__frame_set(sm__frame(pages->memory->pool, pfn), SM__F_GONE);
+		atomic_store_explicit(slot, 0, memory_order_release);
+		atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
+	}
+	sm__spin_unlock(&pages->lock);
+	return was_there;
+}
+
+uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
+{
+	_Atomic uintptr_t *slot;
+	uint32_t pfn;
+
+	sm__spin_lock(&pages->lock);
+	slot = find_slot(pages, index);
+	pfn = slot ? (uint32_t)atomic_load_explicit(slot, memory_order_relaxed) : 0;
+	if (pfn)
+		sm__frame_get(sm__frame(pages->memory->pool, pfn));
+	sm__spin_unlock(&pages->lock);
+	return pfn;
+}
+
+static bool is_ready(uint32_t flags)
+{
+	return (flags & (SM__F_UPTODATE | SM__F_ERROR | SM__F_POISON)) == SM__F_UPTODATE;
+}
+
+void sm__pages_get_ready(struct sm__pages *pages, uint64_t first, unsigned nr, uint32_t *pfns)
+{
+	struct sm__pool *pool = pages->memory->pool;
+	_Atomic uintptr_t *slot;
+
+	sm__spin_lock(&pages->lock);
+	slot = find_slot(pages, first);
+	for (unsigned i = 0; i < nr; i++) {
+		pfns[i] = slot ? (uint32_t)atomic_load_explicit(slot + i, memory_order_relaxed) : 0;
+		if (pfns[i] && !is_ready(sm__frame_flags(sm__frame(pool, pfns[i]))))
+			pfns[i] = 0;
+		if (pfns[i])
+			sm__frame_get(sm__frame(pool, pfns[i]));
+	}
+	sm__spin_unlock(&pages->lock);
+}
+
+uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index)
+{
+	struct sm__pool *pool = pages->memory->pool;
+	uint32_t pfn;
+	int err;
+
+	do {
+		pfn = sm__pages_get(pages, index);
+		if (pfn)
+			return pfn;
+		pfn = sm__frame_alloc(pool, SM__ALLOC_ZERO);
+		if (!pfn)
+			return 0;
+		atomic_store_explicit(&sm__frame(pool, pfn)->flags, SM__F_FILE | SM__F_UPTODATE,
+				      memory_order_relaxed);
+		err = sm__pages_insert(pages, index, pfn);
+		if (err)
+			sm__frame_put(pool, pfn);
+	} while (err == -EEXIST);
+	return err ? 0 : pfn;
+}
+
+static bool each_below(struct sm__pages *pages, struct sm__pages_node *n, uint64_t base,
+		       const uint64_t range[2], sm__pages_visit visit, void *arg)
+{
+	uint64_t span = 1ull << n->shift;
+
+	for (unsigned i = 0; i < SM__NODE_SLOTS; i++) {
+		uint64_t at = base + i * span;
+		uintptr_t v = atomic_load_explicit(&n->slot[i], memory_order_acquire);
+
+		if (!v || at > range[1] || at + (span - 1) < range[0])
+			continue;
+		if (n->shift ? !each_below(pages, (struct sm__pages_node *)v, at, range, visit, arg)
+			     : !visit(pages, at, (uint32_t)v, arg))
+			return false;
+	}
+	return true;
+}
+
+void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__pages_visit visit,
+		    void *arg)
+{
+	struct sm__pages_node *root = atomic_load_explicit(&pages->root, memory_order_acquire);
+	uint64_t range[2] = { first, last };
+
+	if (root)
+		(void)each_below(pages, root, 0, range, visit, arg);
+}
+
+/* ---------------------------------------------------------------- dropping */
+
+static bool drop_page(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
+{
+	(void)arg;
+	if (sm__pages_remove(pages, index, pfn))
+		sm__frame_put(pages->memory->pool, pfn);
+	return true;
+}
+
+/* Zeroes part of a cached page. */
+static void zero_part(struct sm__pages *pages, uint64_t from, uint64_t to)
+{
+	struct sm__pool *pool = pages->memory->pool;
+	uint32_t pfn = from < to ? sm__pages_get(pages, from >> pages->page_shift) : 0;
+	size_t page = sm__page_size(pool);
+
+	if (!pfn)
+		return;
+	sm__frame_lock(sm__frame(pool, pfn));
+	__builtin_memset((char *)sm__frame_ptr(pool, pfn) + (from & (page - 1)), 0, to - from);
+	sm__frame_unlock(sm__frame(pool, pfn));
+	sm__frame_put(pool, pfn);
+}
+
+void sm__pages_truncate(struct sm__pages *pages, uint64_t size)
+{
+	uint64_t page = 1ull << pages->page_shift, first, old;
+
+	/* acq_rel: a fault that sees the old size is unmapped below (I2) */
+	old = atomic_exchange_explicit(&pages->size, size, memory_order_acq_rel);
+	if (size >= old)
+		return;
+	first = sm__pages_count(pages);
+	zero_part(pages, size, SM__ALIGN_UP(size, page));
+	sm__pages_each(pages, first, UINT64_MAX, drop_page, NULL);
+	sm__pages_unmap(pages, first, UINT64_MAX, 0);
+}
+
+void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len)
+{
+	uint64_t page = 1ull << pages->page_shift, end = offset + len;
+	uint64_t first = SM__ALIGN_UP(offset, page), last = SM__ALIGN_DOWN(end, page);
+
+	if (first > last) {
+		zero_part(pages, offset, end);
+		return;
+	}
+	zero_part(pages, offset, first);
+	zero_part(pages, last, end);
+	if (first == last)
+		return;
+	first >>= pages->page_shift;
+	last = (last >> pages->page_shift) - 1;
+	sm__pages_each(pages, first, last, drop_page, NULL);
+	sm__pages_unmap(pages, first, last, SM__ZAP_FILE_ONLY);
+}
+
+/* One clean, unmapped page goes. */
+static bool shrink_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
+{
+	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
+	uint64_t *left = arg;
+	_Atomic uintptr_t *slot;
+	bool gone;
+
+	sm__spin_lock(&pages->lock);
+	slot = find_slot(pages, index);
+	/* With the slot's reference alone, nobody can add one while the lock is held. */
+	gone = slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn &&
+	       atomic_load_explicit(&f->refs, memory_order_acquire) == 1 &&
+	       !(sm__frame_flags(f) & (SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK));
+	if (gone) {
+		atomic_store_explicit(slot, 0, memory_order_release);
+		atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
+	}
+	sm__spin_unlock(&pages->lock);
+	if (gone) {
+		sm__frame_put(pages->memory->pool, pfn);
+		--*left;
+	}
+	return *left > 0;
+}
+
+/* An object of a bucket, kept alive by a file count of its own; NULL at the end. */
+static struct sm__pages *next_object(struct sm__memory *m, unsigned bucket, unsigned nr)
+{
+	struct sm__pages *p, *found = NULL;
+
+	sm__spin_lock(&m->lock);
+	sm__list_for_each_entry (p, &m->objects[bucket], bucket) {
+		if (!nr--) {
+			found = p;
+			found->files++;
+			break;
+		}
+	}
+	sm__spin_unlock(&m->lock);
+	return found;
+}
+
+uint64_t sm__pages_shrink(struct sm__memory *m, uint64_t nr)
+{
+	uint64_t left = nr;
+
+	for (unsigned b = 0; b < SM__PAGES_BUCKETS && left; b++) {
+		struct sm__pages *p;
+
+		for (unsigned i = 0; left && (p = next_object(m, b, i)); i++) {
+			if (!p->is_volatile)
+				sm__pages_each(p, 0, UINT64_MAX, shrink_one, &left);
+			sm__pages_detach_file(p, NULL);
+		}
+	}
+	return nr - left;
+}
+
+/* ---------------------------------------------------------------- proof */
+
+static bool check_page(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
+{
+	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
+	int64_t *nr = arg;
+
+	if (!(sm__frame_flags(f) & SM__F_FILE) || f->file.pages != pages ||
+	    f->file.index != index || !atomic_load_explicit(&f->refs, memory_order_relaxed) ||
+	    (sm__frame_flags(f) & SM__F_GONE))
+		*nr = INT64_MIN / 2;
+	++*nr;
+	return true;
+}
+
+bool sm__pages_is_valid(struct sm__pages *pages)
+{
+	int64_t nr = 0;
+
+	sm__pages_each(pages, 0, UINT64_MAX, check_page, &nr);
+	return nr == (int64_t)atomic_load_explicit(&pages->nr, memory_order_relaxed);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pagecache.h - the pages of an object (an inode, an in-memory file), shared by every space of the
+ * host that maps it.
+ *
+ *      sm_file --\                        root -> [64 slots] -> [64 slots] -> frame
+ *      sm_file ---> sm__pages (dev, ino) -+
+ *                      |  mappers
+ *                      +-> mm, mm, mm
+ *
+ * I1 A frame in a slot has SM__F_FILE, this object and this index, and one reference for the slot.
+ * I2 A frame that left its slot has SM__F_GONE first: who holds a reference and the lock of the
+ *    table it is about to fill, and finds no GONE, has filled it before the unmapping that follows
+ *    every removal reaches that table.
+ * I3 A mapping of a shared page that lets writes through has D, and its frame has SM__F_DIRTY,
+ *    unless a write-back of the page is on its way to take both away. (Not for SM_FILE_VOLATILE.)
+ * I4 BUSY is held by at most one thread; contents are filled, written back, and the slot emptied
+ *    only by its holder or by a truncation.
+ * I5 An mm is among the mappers before the first entry of it maps a page of the object.
+ * I6 Inner nodes are freed with the object only, so that a walk over all pages (sm__pages_each)
+ *    needs no lock; a look-up that takes a reference does (frame.h I5).
+ *
+ * Letters: A atomic; O the object's lock; H memory->lock.
+ */
+#ifndef SM_MEMORY_PAGECACHE_H
+#define SM_MEMORY_PAGECACHE_H
+
+#include "memory/file.h"
+#include "memory/memory.h"
+
+enum { SM__NODE_BITS = 6, SM__NODE_SLOTS = 1 << SM__NODE_BITS, SM__AROUND = 16 };
+
+struct sm__pages_node {
+	uint8_t shift;				/* index bits below this node's */
+	_Atomic uintptr_t slot[SM__NODE_SLOTS]; /* A  a node, or at shift 0 a frame number */
+};
+
+struct sm__pages {
+	struct sm__memory *memory; /* constant */
+	uint64_t ino; /* constant, with the device and whether it is private to a file */
+	uint32_t dev_major, dev_minor;
+	bool is_volatile; /* constant: no write-back, born zero */
+	uint8_t page_shift;
+	uint32_t files;		 /* H  files that share the object */
+	struct sm__list bucket;	 /* H */
+	struct sm__list mappers; /* H */
+
+	struct sm__spin lock;
+	_Atomic(struct sm__pages_node *) root; /* A  written under O */
+	_Atomic uint64_t size;		       /* A  bytes, as last learnt */
+	_Atomic uint64_t nr;		       /* A  pages */
+};
+
+/* ---- objects and mappers ---- */
+
+/*
+ * The object of a file, made when this is the first file of its identity.
+ * Context: no lock; calls ops->size. Return: 0, -ENOMEM, -EXDEV (the file is in use with the memory
+ * of another host).
+ */
+int sm__pages_of(struct sm__memory *memory, struct sm_file *file, struct sm__pages **out);
+/* The object that sm__pages_of has found before, or NULL. */
+static inline struct sm__pages *sm__pages_bound(const struct sm_file *file)
+{
+	/* acquire: pairs with the publication in sm__pages_of */
+	return atomic_load_explicit(&file->pages, memory_order_acquire);
+}
+/* The file closes: writes back what is dirty; the last file of an object ends it. */
+void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file);
+/* I5. 0 or -ENOMEM. Cost: one load when mm mapped the same object last. */
+int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm);
+void sm__pages_forget_mapper(struct sm__mm *mm);
+
+/* ---- pages ---- */
+
+/* The frame of a page, with a reference, or 0; it may be BUSY. */
+uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index);
+/*
+ * The frames of [first, first + nr) that can be mapped now (up to date, whole), each with a
+ * reference, 0 where there is none. The range lies in one aligned group of SM__AROUND pages.
+ */
+void sm__pages_get_ready(struct sm__pages *pages, uint64_t first, unsigned nr, uint32_t *pfns);
+/* The page of an object that is born zero; made if it is missing. 0: no memory. May hold a table. */
+uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index);
+/*
+ * Makes a page up to date, reading it if it must, and its neighbours of the same 16.
+ * Context: no lock of the library, no RCU section: calls ops->read_page and ops->size.
+ * Return: 0 (look again; beyond the end nothing was done), -ENOMEM, or what read_page said.
+ */
+int sm__pages_fetch(struct sm__pages *pages, struct sm_file *file, uint64_t index);
+static inline uint64_t sm__pages_count(struct sm__pages *pages)
+{
+	uint64_t size = atomic_load_explicit(&pages->size, memory_order_acquire);
+
+	return (size >> pages->page_shift) + !!(size & ((1ull << pages->page_shift) - 1));
+}
+/* Learns the size anew; when the object has shrunk, its lost pages are unmapped everywhere. */
+void sm__pages_refresh(struct sm__pages *pages, struct sm_file *file);
+/* The size is now this; pages beyond the end are dropped and unmapped, private copies too. */
+void sm__pages_truncate(struct sm__pages *pages, uint64_t size);
+/* Bytes [offset, offset + len) read as zero; whole pages are dropped and unmapped. */
+void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len);
+/* Writes dirty pages [first, last] back through file. 0 or the first error. Context: as fetch. */
+int sm__pages_write_back(struct sm__pages *pages, struct sm_file *file, uint64_t first,
+			 uint64_t last);
+/* Drops up to nr clean pages that nobody maps, of all objects. */
+uint64_t sm__pages_shrink(struct sm__memory *memory, uint64_t nr);
+/* I1 over all slots, and nr. Context: nobody uses the object. */
+bool sm__pages_is_valid(struct sm__pages *pages);
+
+/* Calls visit for each page in [first, last] until it returns false. Slots may change meanwhile. */
+typedef bool (*sm__pages_visit)(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg);
+void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__pages_visit visit,
+		    void *arg);
+/* Takes the page out of its slot (I2); false when the slot holds something else. The slot's reference
+ * goes to the caller. */
+bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+/* 0, -EEXIST, -ENOMEM. On success the slot has taken its own reference. */
+int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+/* Takes BUSY, sleeping for it. Context: no lock. */
+void sm__frame_lock(struct sm__frame *f);
+void sm__frame_unlock(struct sm__frame *f);
+/* Unmaps (or cleans) pages [first, last] in every mm that maps the object. Context: no lock. */
+void sm__pages_unmap(struct sm__pages *pages, uint64_t first, uint64_t last, unsigned zap_flags);
+void sm__pages_clean(struct sm__pages *pages, uint64_t first, uint64_t last);
+
+#endif

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pagefault.c - the page half of a fault.
+ *
+ *      peek at the entry    prepare: frames, contents      lock the table, entry unchanged?
+ *      (no lock)            (no lock)                      install, unlock, else begin anew
+ *
+ *      entry        read                         write
+ *      nothing      zero page, or the object's   a zeroed frame; a copy of the object's page; shared:
+ *                   pages around it              the object's page, noticed dirty
+ *      zero page    -                            a zeroed frame
+ *      read-only    -                            private: taken over when this is its only user, else
+ *                                                copied; shared: noticed dirty
+ *      guard        SIGSEGV                      SIGSEGV
+ *      poison       SIGBUS                       SIGBUS
+ *      swap         read back                    read back
+ *
+ * I1 The table is locked only to compare and store, and to copy a page that is replaced (its
+ *    contents and its reference are safe only there).
+ * I2 A translation to another frame becomes visible only after every TLB has dropped the old one:
+ *    the entry is 0 meanwhile, and who faults on it waits for the table's lock.
+ * I3 A page of an object is entered only if, under the table's lock, it is not gone (pagecache.h I2).
+ */
+#include "memory/pagefault.h"
+#include "memory/gather.h"
+#include "base/delay.h"
+#include "base/rcu.h"
+
+#include <string.h>
+
+enum { GO = -1, AGAIN = -2 };
+
+static sm_addr page_of(const struct sm__page_fault *pf)
+{
+	return SM__ALIGN_DOWN(pf->addr, 1ull << pf->mm->page_shift);
+}
+
+static struct sm__frame *frame_of(const struct sm__page_fault *pf, uint32_t pfn)
+{
+	return sm__frame(pf->mm->pool, pfn);
+}
+
+/* Whether a write through a shared mapping goes unnoticed: nothing is written back. */
+static bool unnoticed(const struct sm__page_fault *pf)
+{
+	return pf->shared && pf->pages->is_volatile;
+}
+
+/* ---------------------------------------------------------------- prepare */
+
+static bool make_fresh(struct sm__page_fault *pf, enum sm__alloc_flags flags)
+{
+	pf->fresh = sm__frame_alloc(pf->mm->pool, flags);
+	return pf->fresh;
+}
+
+/* Gives back what was prepared and not used. */
+static void drop_prepared(struct sm__page_fault *pf)
+{
+	struct sm__pool *pool = pf->mm->pool;
+
+	if (pf->fresh)
+		sm__frame_put(pool, pf->fresh);
+	if (pf->source)
+		sm__frame_put(pool, pf->source);
+	for (unsigned i = 0; i < pf->nr_around; i++)
+		if (pf->around[i])
+			sm__frame_put(pool, pf->around[i]);
+	pf->fresh = pf->source = 0;
+	pf->nr_around = 0;
+}
+
+/* The one page of the object that the access needs. */
+static int get_page(struct sm__page_fault *pf, uint32_t *pfn)
+{
+	uint64_t size = sm__pages_count(pf->pages);
+
+	*pfn = 0;
+	if (pf->index < size)
+		sm__pages_get_ready(pf->pages, pf->index, 1, pfn);
+	if (*pfn)
+		return GO;
+	if (pf->pages->is_volatile) {
+		if (pf->index >= size)
+			return SM__PAGE_BUS;
+		*pfn = sm__pages_make(pf->pages, pf->index);
+		if (!*pfn)
+			return SM__PAGE_NOMEM;
+		return sm__frame_flags(frame_of(pf, *pfn)) & SM__F_POISON ? SM__PAGE_POISON : GO;
+	}
+	/* Beyond the end as far as we know: only the file itself can say that it has not grown. */
+	if (pf->index >= size && pf->major)
+		return SM__PAGE_BUS;
+	return SM__PAGE_FETCH;
+}
+
+/* The pages of the object in the 16 around addr, within the area and its table. */
+static int get_around(struct sm__page_fault *pf)
+{
+	unsigned shift = pf->mm->page_shift;
+	sm_addr page = page_of(pf);
+	uint64_t back = pf->index % SM__AROUND, ahead = SM__AROUND - back,
+		 size = sm__pages_count(pf->pages);
+	uint32_t mine;
+	int out;
+
+	if (pf->index >= size)
+		return get_page(pf, &mine);
+	if (back > (page - pf->start) >> shift)
+		back = (page - pf->start) >> shift;
+	if (back > sm__pt_index(pf->mm, page, 0))
+		back = sm__pt_index(pf->mm, page, 0);
+	if (ahead > (pf->end - page) >> shift)
+		ahead = (pf->end - page) >> shift;
+	if (ahead > SM__PT_ENTRIES - sm__pt_index(pf->mm, page, 0))
+		ahead = SM__PT_ENTRIES - sm__pt_index(pf->mm, page, 0);
+	if (ahead > size - pf->index)
+		ahead = size - pf->index;
+	pf->nr_around = (uint8_t)(back + ahead);
+	pf->around_addr = page - (back << shift);
+	sm__pages_get_ready(pf->pages, pf->index - back, pf->nr_around, pf->around);
+	if (pf->around[back])
+		return GO;
+	out = get_page(pf, &mine);
+	if (out == GO)
+		pf->around[back] = mine;
+	else
+		drop_prepared(pf);
+	return out;
+}
+
+static int prepare_missing(struct sm__page_fault *pf)
+{
+	bool write = pf->access == SM_ACCESS_WRITE;
+	int out;
+
+	if (!pf->pages)
+		return !write || make_fresh(pf, SM__ALLOC_ZERO) ? GO : SM__PAGE_NOMEM;
+	if (!write || pf->shared)
+		return get_around(pf);
+	/* A private copy at once: one fault instead of two. */
+	out = get_page(pf, &pf->source);
+	if (out != GO)
+		return out;
+	if (!make_fresh(pf, 0))
+		return SM__PAGE_NOMEM;
+	memcpy(sm__frame_ptr(pf->mm->pool, pf->fresh), sm__frame_ptr(pf->mm->pool, pf->source),
+	       sm__page_size(pf->mm->pool));
+	return GO;
+}
+
+static int prepare_present(struct sm__page_fault *pf, sm__pte e)
+{
+	if (pf->access != SM_ACCESS_WRITE || pf->shared || (e & SM__PTE_W))
+		return GO;
+	if (e & SM__PTE_SPECIAL)
+		return make_fresh(pf, SM__ALLOC_ZERO) ? GO : SM__PAGE_NOMEM;
+	/* Only a guess until the table is locked. */
+	if (!pf->must_copy && (e & SM__PTE_ANON) && !(e & SM__PTE_PS) &&
+	    atomic_load_explicit(&frame_of(pf, sm__pte_pfn(e))->refs, memory_order_relaxed) == 1)
+		return GO;
+	return (e & SM__PTE_PS) || make_fresh(pf, 0) ? GO : SM__PAGE_NOMEM;
+}
+
+/* Reads a swapped page into a fresh frame; the slot is held by a reference taken under the lock. */
+static int prepare_swapped(struct sm__page_fault *pf, sm__pte e)
+{
+	struct sm__memory *m = pf->mm->memory;
+	struct sm__slot slot;
+	int err;
+
+	if (sm__pt_lock(pf->mm, pf->addr, false, &slot))
+		return AGAIN;
+	if (slot.level || atomic_load_explicit(slot.entry, memory_order_relaxed) != e) {
+		sm__pt_unlock(&slot);
+		return AGAIN;
+	}
+	sm__swap_get(m, sm__pte_payload(e));
+	sm__pt_unlock(&slot);
+	err = make_fresh(pf, 0) ? sm__swap_in(m, sm__pte_payload(e), pf->fresh) : 0;
+	sm__swap_free(m, sm__pte_payload(e));
+	if (!pf->fresh)
+		return SM__PAGE_NOMEM;
+	pf->major = true;
+	return err ? SM__PAGE_IO : GO;
+}
+
+static int prepare(struct sm__page_fault *pf, sm__pte e)
+{
+	if (!e)
+		return prepare_missing(pf);
+	if (sm__pte_present(e))
+		return prepare_present(pf, e);
+	switch (sm__pte_type(e)) {
+	case SM__PTE_GUARD:
+		return SM__PAGE_GUARD;
+	case SM__PTE_POISON:
+		return SM__PAGE_POISON;
+	case SM__PTE_SWAP:
+		return prepare_swapped(pf, e);
+	}
+	return SM__PAGE_POISON;
+}
+
+/* ---------------------------------------------------------------- install: table locked */
+
+static uint64_t perms_of(const struct sm__page_fault *pf)
+{
+	return sm__pte_perms(pf->prot);
+}
+
+/* Whether entries of private frames may let writes through from the start. */
+static sm__pte private_entry(const struct sm__page_fault *pf, uint32_t pfn)
+{
+	return sm__pte_make(pfn, perms_of(pf) | SM__PTE_A | SM__PTE_D | SM__PTE_ANON);
+}
+
+static void enter_fresh(struct sm__page_fault *pf, struct sm__slot *slot)
+{
+	atomic_store_explicit(&frame_of(pf, pf->fresh)->flags, SM__F_ANON, memory_order_relaxed);
+	sm__pt_set(pf->mm, slot, slot->entry, private_entry(pf, pf->fresh));
+	pf->fresh = 0;
+}
+
+/* The old translation goes before the new one comes (I2). */
+static void replace(struct sm__page_fault *pf, struct sm__slot *slot)
+{
+	sm_addr page = page_of(pf);
+
+	/* Straight into the entry: used stays as it was, it is filled again before the unlock. */
+	atomic_store_explicit(slot->entry, 0, memory_order_release);
+	sm__delay();
+	sm__tlb_wait(&pf->mm->tlb,
+		     sm__tlb_shoot(&pf->mm->tlb, page, page + (1ull << pf->mm->page_shift)));
+	atomic_store_explicit(&frame_of(pf, pf->fresh)->flags, SM__F_ANON, memory_order_relaxed);
+	/* release: pairs with the walkers; the copy comes first */
+	atomic_store_explicit(slot->entry, private_entry(pf, pf->fresh), memory_order_release);
+	pf->fresh = 0;
+}
+
+/* Maps the object's pages around addr where nothing is; each entry takes over the reference. */
+static int enter_around(struct sm__page_fault *pf, struct sm__slot *slot)
+{
+	uint64_t bits = perms_of(pf);
+	unsigned mine = (unsigned)((page_of(pf) - pf->around_addr) >> pf->mm->page_shift);
+	_Atomic uint64_t *first = slot->entry - mine;
+	int64_t mapped = 0;
+
+	if (unnoticed(pf))
+		bits |= SM__PTE_D;
+	else
+		bits &= ~SM__PTE_W;
+	for (unsigned i = 0; i < pf->nr_around; i++) {
+		uint64_t extra = 0;
+
+		if (!pf->around[i] || atomic_load_explicit(&first[i], memory_order_relaxed))
+			continue;
+		if (sm__frame_flags(frame_of(pf, pf->around[i])) & SM__F_GONE)
+			continue;
+		if (i == mine) {
+			extra = SM__PTE_A;
+			if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf)) {
+				sm__frame_set(frame_of(pf, pf->around[i]), SM__F_DIRTY);
+				extra |= SM__PTE_W | SM__PTE_D;
+			}
+		}
+		sm__pt_set(pf->mm, slot, &first[i], sm__pte_make(pf->around[i], bits | extra));
+		pf->around[i] = 0;
+		mapped++;
+	}
+	if (mapped)
+		sm__mm_rss_add(pf->mm, SM__RSS_FILE, mapped);
+	/* Truncated since prepare: look again. */
+	return pf->around[mine] ? AGAIN : SM__PAGE_DONE;
+}
+
+static int install_missing(struct sm__page_fault *pf, struct sm__slot *slot)
+{
+	if (pf->nr_around)
+		return enter_around(pf, slot);
+	if (pf->source && (sm__frame_flags(frame_of(pf, pf->source)) & SM__F_GONE))
+		return AGAIN;
+	if (pf->fresh) {
+		enter_fresh(pf, slot);
+		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+		return SM__PAGE_DONE;
+	}
+	sm__pt_set(pf->mm, slot, slot->entry,
+		   sm__pte_make(0, (perms_of(pf) & ~SM__PTE_W) | SM__PTE_A | SM__PTE_SPECIAL));
+	return SM__PAGE_DONE;
+}
+
+/* A write to a private page that is mapped read-only. */
+static int install_copy(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
+{
+	struct sm__pool *pool = pf->mm->pool;
+	uint32_t old = sm__pte_pfn(e);
+	struct sm__frame *f = frame_of(pf, old);
+
+	if (e & SM__PTE_SPECIAL) {
+		replace(pf, slot);
+		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+		return SM__PAGE_DONE;
+	}
+	if ((e & SM__PTE_PS) || ((e & SM__PTE_ANON) && !(sm__frame_flags(f) & SM__F_MERGED) &&
+				 atomic_load_explicit(&f->refs, memory_order_acquire) == 1)) {
+		/* Its only user (frame.h I5). */
+		if (sm__unlikely(sm__frame_flags(f) & SM__F_LAZYFREE))
+			sm__frame_clear(f, SM__F_LAZYFREE);
+		sm__pt_set(pf->mm, slot, slot->entry, e | SM__PTE_W | SM__PTE_A | SM__PTE_D);
+		return SM__PAGE_DONE;
+	}
+	if (!pf->fresh) {
+		pf->must_copy = true;
+		return AGAIN;
+	}
+	memcpy(sm__frame_ptr(pool, pf->fresh), sm__frame_ptr(pool, old), sm__page_size(pool));
+	replace(pf, slot);
+	if (!(e & SM__PTE_ANON)) {
+		sm__mm_rss_add(pf->mm, SM__RSS_FILE, -1);
+		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+	}
+	/* The TLBs have dropped it. */
+	pf->source = old;
+	return SM__PAGE_DONE;
+}
+
+static int install_present(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
+{
+	struct sm__frame *f = frame_of(pf, sm__pte_pfn(e));
+	uint64_t add = SM__PTE_A;
+
+	/* The area allows it and the entry lags behind: permissions were given since (mprotect). */
+	if (!(e & SM__PTE_U))
+		e = (e & ~(SM__PTE_U | SM__PTE_NX)) | (perms_of(pf) & (SM__PTE_U | SM__PTE_NX));
+	if (pf->access == SM_ACCESS_WRITE) {
+		if (!(e & SM__PTE_W) && !pf->shared)
+			return install_copy(pf, slot, e);
+		if (pf->shared && !unnoticed(pf))
+			sm__frame_set(f, SM__F_DIRTY);
+		else if ((e & SM__PTE_ANON) && (sm__frame_flags(f) & SM__F_LAZYFREE))
+			sm__frame_clear(f, SM__F_LAZYFREE);
+		add |= SM__PTE_W | SM__PTE_D;
+	}
+	if ((e | add) != atomic_load_explicit(slot->entry, memory_order_relaxed))
+		sm__pt_set(pf->mm, slot, slot->entry, e | add);
+	return SM__PAGE_DONE;
+}
+
+static int install(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
+{
+	if (!e)
+		return install_missing(pf, slot);
+	if (sm__pte_present(e))
+		return install_present(pf, slot, e);
+	/* Swapped, and read back. */
+	sm__swap_free(pf->mm->memory, sm__pte_payload(e));
+	enter_fresh(pf, slot);
+	sm__mm_rss_add(pf->mm, SM__RSS_SWAP, -1);
+	sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+	return SM__PAGE_DONE;
+}
+
+/* ---------------------------------------------------------------- the fault */
+
+static sm__pte peek(struct sm__page_fault *pf)
+{
+	_Atomic uint64_t *entry;
+	unsigned level;
+	sm__pte e;
+
+	sm__rcu_read_lock();
+	e = sm__pt_read(pf->mm, pf->addr, &entry, &level);
+	sm__rcu_read_unlock();
+	return e;
+}
+
+enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
+{
+	int out;
+
+	pf->fresh = pf->source = 0;
+	pf->nr_around = 0;
+	pf->must_copy = false;
+	do {
+		struct sm__slot slot;
+		sm__pte e = peek(pf);
+
+		if (!e && pf->huge && pf->access == SM_ACCESS_WRITE && sm__mm_map_huge(pf))
+			return SM__PAGE_DONE;
+		out = prepare(pf, e);
+		if (out == GO) {
+			sm__delay();
+			out = AGAIN;
+			if (sm__pt_lock(pf->mm, pf->addr, true, &slot)) {
+				out = SM__PAGE_NOMEM;
+			} else {
+				if (atomic_load_explicit(slot.entry, memory_order_relaxed) == e)
+					out = install(pf, &slot, e);
+				sm__pt_unlock(&slot);
+			}
+		}
+		drop_prepared(pf);
+	} while (out == AGAIN);
+	return (enum sm__page_outcome)out;
+}
+
+/* ---------------------------------------------------------------- use */
+
+/* What an entry lets a TLB do: a write only with D set, anything only with A. */
+static unsigned tlb_perms(sm__pte e)
+{
+	unsigned perms = 0;
+
+	if ((e & (SM__PTE_P | SM__PTE_U | SM__PTE_A)) != (SM__PTE_P | SM__PTE_U | SM__PTE_A))
+		return 0;
+	perms = SM_ACCESS_READ;
+	if ((e & (SM__PTE_W | SM__PTE_D)) == (SM__PTE_W | SM__PTE_D))
+		perms |= SM_ACCESS_WRITE;
+	if (!(e & SM__PTE_NX))
+		perms |= SM_ACCESS_EXEC;
+	return perms;
+}
+
+static char *host_of(struct sm__mm *mm, sm__pte e, unsigned level, sm_addr addr)
+{
+	return (char *)sm__frame_ptr(mm->pool, sm__pte_pfn(e)) +
+	       (addr & (sm__pt_span(mm, level) - 1));
+}
+
+void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access)
+{
+	_Atomic uint64_t *entry;
+	unsigned level, perms;
+	char *host;
+	sm__pte e;
+
+	if (addr >= sm__mm_limit(mm))
+		return NULL;
+	sm__rcu_read_lock();
+	e = sm__pt_read(mm, addr, &entry, &level);
+	sm__rcu_read_unlock();
+	perms = tlb_perms(e);
+	if (!(perms & access))
+		return NULL;
+	host = host_of(mm, e, level, addr);
+	sm__tlb_insert(tlb, addr, host, perms);
+	return host;
+}
+
+void *sm__mm_hold(struct sm__mm *mm, sm_addr addr, enum sm_access access, struct sm__slot *slot)
+{
+	sm__pte e;
+
+	if (addr >= sm__mm_limit(mm) || sm__pt_lock(mm, addr, false, slot))
+		return NULL;
+	e = atomic_load_explicit(slot->entry, memory_order_relaxed);
+	if (tlb_perms(e) & access)
+		return host_of(mm, e, slot->level, addr);
+	sm__pt_unlock(slot);
+	return NULL;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pages_object.c - which object a file means, who maps it, and reaching every mapping of a page.
+ *
+ *      truncation                                an mm that goes away
+ *      memory->lock: next mapper, users + 1      memory->lock: takes its records out
+ *      mm->ops->each_mapping (no lock)           waits for users == 0
+ *      users - 1
+ *
+ * I1 The list of mappers changes under memory->lock; a truncation keeps its place in it with a
+ *    record of its own that has no mm.
+ */
+#include "memory/gather.h"
+#include "memory/pagecache.h"
+#include "base/inject.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct mapper {
+	struct sm__list in_pages; /* H */
+	struct sm__list in_mm;	  /* H */
+	struct sm__mm *mm;	  /* constant; NULL: a place keeper */
+	struct sm__pages *pages;
+};
+
+static struct sm__list *bucket_of(struct sm__memory *m, const struct sm_file_info *info)
+{
+	uint64_t h =
+		(info->ino ^ (uint64_t)info->dev_major << 40 ^ (uint64_t)info->dev_minor << 32) *
+		0x9e3779b97f4a7c15ull;
+
+	return &m->objects[h >> 56 & (SM__PAGES_BUCKETS - 1)];
+}
+
+static struct sm__pages *find(struct sm__memory *m, const struct sm_file_info *info)
+{
+	struct sm__pages *p;
+
+	sm__list_for_each_entry (p, bucket_of(m, info), bucket) {
+		if (p->ino == info->ino && p->dev_major == info->dev_major &&
+		    p->dev_minor == info->dev_minor)
+			return p;
+	}
+	return NULL;
+}
+
+static struct sm__pages *new_pages(struct sm__memory *m, struct sm_file *file)
+{
+	struct sm__pages *p = sm__inject_fail() ? NULL : calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->memory = m;
+	p->ino = file->info.ino;
+	p->dev_major = file->info.dev_major;
+	p->dev_minor = file->info.dev_minor;
+	p->is_volatile = file->info.mode & SM_FILE_VOLATILE;
+	p->page_shift = m->pool->page_shift;
+	p->files = 1;
+	sm__list_init(&p->mappers);
+	sm__spin_init(&p->lock);
+	atomic_init(&p->size, sm_file_size(file));
+	return p;
+}
+
+int sm__pages_of(struct sm__memory *m, struct sm_file *file, struct sm__pages **out)
+{
+	struct sm__pages *bound = sm__pages_bound(file), *fresh, *p;
+
+	*out = bound;
+	if (bound)
+		return bound->memory == m ? 0 : -EXDEV;
+	fresh = new_pages(m, file);
+	if (!fresh)
+		return -ENOMEM;
+	sm__spin_lock(&m->lock);
+	bound = sm__pages_bound(file);
+	if (!bound) {
+		p = find(m, &file->info);
+		if (p) {
+			p->files++;
+		} else {
+			p = fresh;
+			fresh = NULL;
+			sm__list_add(bucket_of(m, &file->info), &p->bucket);
+		}
+		/* release: pairs with the acquire in sm__pages_bound */
+		atomic_store_explicit(&file->pages, p, memory_order_release);
+		bound = p;
+	}
+	sm__spin_unlock(&m->lock);
+	free(fresh);
+	*out = bound;
+	return bound->memory == m ? 0 : -EXDEV;
+}
+
+static void free_nodes(struct sm__pages *pages, struct sm__pages_node *n)
+{
+	for (unsigned i = 0; i < SM__NODE_SLOTS; i++) {
+		uintptr_t v = atomic_load_explicit(&n->slot[i], memory_order_relaxed);
+
+		if (v && n->shift)
+			free_nodes(pages, (struct sm__pages_node *)v);
+		else if (v)
+			sm__frame_put(pages->memory->pool, (uint32_t)v);
+	}
+	free(n);
+}
+
+void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
+{
+	struct sm__memory *m = pages->memory;
+	struct sm__pages_node *root;
+	bool last;
+
+	if (file && (file->info.mode & SM_FILE_WRITE))
+		(void)sm__pages_write_back(pages, file, 0, UINT64_MAX);
+	sm__spin_lock(&m->lock);
+	last = !--pages->files;
+	if (last) {
+		sm__list_del(&pages->bucket);
+		while (!sm__list_empty(&pages->mappers)) {
+			struct mapper *r = sm__list_first(&pages->mappers, struct mapper, in_pages);
+
+			struct sm__pages *hint = pages;
+
+			/* The address may be another object's soon. */
+			atomic_compare_exchange_strong_explicit(&r->mm->last_mapped, &hint, NULL,
+								memory_order_relaxed,
+								memory_order_relaxed);
+			sm__list_del(&r->in_pages);
+			sm__list_del(&r->in_mm);
+			free(r);
+		}
+	}
+	sm__spin_unlock(&m->lock);
+	if (!last)
+		return;
+	root = atomic_load_explicit(&pages->root, memory_order_acquire);
+	if (root)
+		free_nodes(pages, root);
+	free(pages);
+}
+
+int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
+{
+	struct sm__memory *m = pages->memory;
+	struct mapper *fresh, *r;
+
+	/* relaxed: only a hint that was set, and is taken back, under memory->lock */
+	if (atomic_load_explicit(&mm->last_mapped, memory_order_relaxed) == pages)
+		return 0;
+	fresh = sm__inject_fail() ? NULL : malloc(sizeof(*fresh));
+	if (!fresh)
+		return -ENOMEM;
+	sm__spin_lock(&m->lock);
+	sm__list_for_each_entry (r, &mm->mappers, in_mm) {
+		if (r->pages == pages)
+			goto known;
+	}
+	fresh->mm = mm;
+	fresh->pages = pages;
+	sm__list_add(&pages->mappers, &fresh->in_pages);
+	sm__list_add(&mm->mappers, &fresh->in_mm);
+	fresh = NULL;
+known:
+	atomic_store_explicit(&mm->last_mapped, pages, memory_order_relaxed);
+	sm__spin_unlock(&m->lock);
+	free(fresh);
+	return 0;
+}
+
+void sm__pages_forget_mapper(struct sm__mm *mm)
+{
+	struct sm__memory *m = mm->memory;
+
+	sm__spin_lock(&m->lock);
+	while (!sm__list_empty(&mm->mappers)) {
+		struct mapper *r = sm__list_first(&mm->mappers, struct mapper, in_mm);
+
+		sm__list_del(&r->in_pages);
+		sm__list_del(&r->in_mm);
+		free(r);
+	}
+	sm__spin_unlock(&m->lock);
+}
+
+/* The mm after the place keeper, with one more user, the keeper behind it; NULL at the end. */
+static struct sm__mm *next_mapper(struct sm__pages *pages, struct mapper *keeper)
+{
+	struct sm__mm *mm = NULL;
+
+	sm__spin_lock(&pages->memory->lock);
+	for (;;) {
+		struct sm__list *next = keeper->in_pages.next;
+		struct mapper *r = sm__list_entry(next, struct mapper, in_pages);
+
+		sm__list_del(&keeper->in_pages);
+		if (next == &pages->mappers)
+			break;
+		sm__list_add(next, &keeper->in_pages);
+		if (!r->mm)
+			continue;
+		mm = r->mm;
+		/* relaxed: the lock orders it before the mm's wait */
+		atomic_fetch_add_explicit(&mm->users, 1, memory_order_relaxed);
+		break;
+	}
+	sm__spin_unlock(&pages->memory->lock);
+	return mm;
+}
+
+struct each {
+	struct sm__mmu_gather g;
+	unsigned zap_flags;
+	bool clean;
+};
+
+static void visit_mapping(struct sm__mm *mm, sm_addr start, sm_addr end, bool shared, void *arg)
+{
+	struct each *each = arg;
+
+	if (!each->clean)
+		sm__mm_zap(mm, start, end, each->zap_flags, &each->g);
+	else if (shared)
+		sm__mm_clean(mm, start, end, &each->g);
+}
+
+static void each_mm(struct sm__pages *pages, uint64_t first, uint64_t last, struct each *each)
+{
+	struct mapper keeper = { .mm = NULL };
+	struct sm__mm *mm;
+
+	sm__spin_lock(&pages->memory->lock);
+	sm__list_add(&pages->mappers, &keeper.in_pages);
+	sm__spin_unlock(&pages->memory->lock);
+	while ((mm = next_mapper(pages, &keeper))) {
+		sm__mmu_gather_begin(&each->g, mm);
+		mm->ops->each_mapping(mm, pages, first, last, visit_mapping, each);
+		sm__mmu_gather_finish(&each->g);
+		/* release: pairs with the acquire in sm__mm_destroy */
+		atomic_fetch_sub_explicit(&mm->users, 1, memory_order_release);
+	}
+}
+
+void sm__pages_unmap(struct sm__pages *pages, uint64_t first, uint64_t last, unsigned zap_flags)
+{
+	struct each each = { .zap_flags = zap_flags };
+
+	each_mm(pages, first, last, &each);
+}
+
+void sm__pages_clean(struct sm__pages *pages, uint64_t first, uint64_t last)
+{
+	struct each each = { .clean = true };
+
+	each_mm(pages, first, last, &each);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tlb.h (private) - the shoot-down side of samara/tlb.h: a generation per address space.
+ *
+ *      who takes something away                     who runs guest code
+ *      1 change the entries (table locked)          run:  state = running; look at generation;
+ *      2 ring[g + 1] = range; generation = g + 1          drop what is new; seen = generation
+ *      3 for each TLB that is running and           checkpoint: generation != seen: drop; seen =
+ *        has seen < g + 1: wait                     park, stop: state = parked, idle
+ *      4 free the frames
+ *
+ * I1 seen never decreases and never exceeds generation.
+ * I2 A TLB with seen == g holds no translation that was taken away at or before generation g.
+ * I3 Step 2 and 3, and the two halves of run, are sequentially consistent: either the runner sees
+ *    the new generation, or the shooter sees it running. (Both miss each other: impossible.)
+ * I4 ring[g % 64] names what generation g took away; a reader who may have been lapped drops all.
+ * I5 Nobody waits for a lock, or for an acknowledgement, while its own TLB is running.
+ */
+#ifndef SM_MEMORY_TLB_H
+#define SM_MEMORY_TLB_H
+
+#include "base/base.h"
+#include "base/spin.h"
+
+#include <samara/tlb.h>
+
+enum sm__tlb_state { SM__TLB_IDLE, SM__TLB_RUNNING, SM__TLB_PARKED };
+enum { SM__TLB_RING = 64 };
+
+struct sm__tlb_domain {
+	uint64_t generation __attribute__((aligned(SM__CACHELINE))); /* A */
+	_Atomic uint32_t nr __attribute__((aligned(SM__CACHELINE))); /* A  TLBs there are */
+	struct sm__spin lock;					     /* the list, the ring */
+	struct sm__list tlbs;
+	struct {
+		_Atomic uint64_t start, end;
+	} ring[SM__TLB_RING];
+	void (*kick)(void *arg, struct sm_tlb *tlb);
+	void *kick_arg;
+	_Atomic uint64_t shots, waits; /* A  counters */
+};
+
+void sm__tlb_domain_init(struct sm__tlb_domain *d);
+
+struct sm_tlb *sm__tlb_new(struct sm__tlb_domain *d, uint8_t page_shift, struct sm_space *space);
+void sm__tlb_free(struct sm_tlb *tlb);
+
+/* Publishes that [start, end) was taken away. Return: the generation to wait for, 0 when there is no
+ * TLB. Context: any lock of memory may be held; never blocks. */
+uint64_t sm__tlb_shoot(struct sm__tlb_domain *d, sm_addr start, sm_addr end);
+/* Waits until no running TLB is older than generation. Context: the caller's own TLB is parked; a
+ * table may be locked; kick may be called. */
+void sm__tlb_wait(struct sm__tlb_domain *d, uint64_t generation);
+
+/* Parks what runs on this thread (G3 of samara/tlb.h); every ordinary call begins with it. */
+void sm__tlb_park_current(void);
+/* Back to running. False: the TLB was idle. */
+bool sm__tlb_resume(struct sm_tlb *tlb);
+/* Remembers a translation. Context: tlb is running. perms: sm_access bits. */
+void sm__tlb_insert(struct sm_tlb *tlb, sm_addr addr, void *host, unsigned perms);
+/* No running TLB may be this thread's: for assertions. */
+bool sm__tlb_is_quiet(void);
+
+#endif
