@@ -117,6 +117,10 @@ static enum sm__perf_kind perf_fault(const char *p, struct sm_trace_event *ev, c
 	ev->args[1] = SM_ACCESS_READ;
 	if (at && (*target == '[' || !strncmp(target, "//anon", 6))) {
 		ev->args[1] = SM_ACCESS_WRITE;
+		if (*target == '[') {
+			ev->path = target;
+			ev->path_len = (size_t)(at - target);
+		}
 	} else if (at) {
 		ev->inferred |= SM_TRACE_INFERRED_ADDR;
 		ev->nargs = 3;

@@ -412,6 +412,7 @@ static int strace_line(struct sm_trace *self, const struct sm__line *line, uint6
 	}
 	blank_event(ev, SM_TRACE_CALL, line_tid(self, &leader, body), number);
 	ev->start_ns = leader.start_ns;
+	ev->nameless = ev->tid && ev->tid == self->main_tid;
 	switch (*body) {
 	case '\n': /* nothing, or nothing but a leader */
 		return len == line->len ? 0 : bad_line(self, number, "a line without a call");
