@@ -68,6 +68,16 @@ static const struct name map_names[] = { SM__MAP_FLAG_NAMES(ENTRY){ NULL, 0 } };
 static const struct name type_names[] = { SM__MAP_TYPE_NAMES(ENTRY){ NULL, 0 } };
 static const struct name mremap_names[] = { SM__MREMAP_NAMES(ENTRY){ NULL, 0 } };
 static const struct name advice_names[] = { SM__MADV_NAMES(ENTRY){ NULL, 0 } };
+/* Only read, never printed: shorter words for cases written by hand. */
+static const struct name alias_names[] = {
+	{ "RW", SM_PROT_READ | SM_PROT_WRITE },
+	{ "RX", SM_PROT_READ | SM_PROT_EXEC },
+	{ "ANON", SM_MAP_PRIVATE | SM_MAP_ANONYMOUS },
+	{ "SHANON", SM_MAP_SHARED | SM_MAP_ANONYMOUS },
+	{ "NOFD", FD_BAD },
+	{ "PROT_NONE", SM_PROT_NONE },
+	{ NULL, 0 },
+};
 static const struct name ms_names[] = { SM__MS_NAMES(ENTRY){ NULL, 0 } };
 
 /* Prints the names of the bits that have one, then the rest as a number. */
@@ -170,7 +180,8 @@ void ops_print_all(FILE *out, const struct op *ops, size_t n, uint64_t base)
 static bool find_name(const char *word, size_t len, uint64_t *value)
 {
 	static const struct name *const tables[] = { prot_names,   map_names,	 type_names,
-						     mremap_names, advice_names, ms_names };
+						     mremap_names, advice_names, ms_names,
+						     alias_names };
 
 	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
 		for (const struct name *n = tables[t]; n->name; n++) {
@@ -203,7 +214,13 @@ static const char *parse_term(const char *p, uint64_t base, uint64_t *value)
 		*value = (uint64_t)strtoll(p, &end, 0);
 	else
 		*value = strtoull(p, &end, 0);
-	return end == p || errno ? NULL : end;
+	if (end == p || errno)
+		return NULL;
+	if (*end == 'P') { /* pages */
+		*value *= OPS_PAGE;
+		end++;
+	}
+	return end;
 }
 
 /* term {('|' | '+' | '-') term} */
@@ -259,6 +276,11 @@ int ops_parse(const char *line, uint64_t base, struct op *op)
 			op->arg[i] = (uint64_t)(int64_t)(int)op->arg[i];
 	}
 	return *p == ')' ? 0 : -1;
+}
+
+const char *ops_parse_number(const char *p, uint64_t base, uint64_t *value)
+{
+	return parse_arg(p, base, value);
 }
 
 long ops_load(const char *path, uint64_t base, struct op **out)

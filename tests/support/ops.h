@@ -135,6 +135,12 @@ void ops_print_all(FILE *out, const struct op *ops, size_t n, uint64_t base);
 /* Reads what ops_print wrote (after it, a comment). Returns 0, or -1 on a line that is no call. */
 int ops_parse(const char *line, uint64_t base, struct op *op);
 
+/*
+ * One argument: W (the base), names of constants and numbers, joined by | + and -; a number followed
+ * by P counts pages. Returns what follows it, or NULL.
+ */
+const char *ops_parse_number(const char *p, uint64_t base, uint64_t *value);
+
 /* Reads a file of calls. Returns their number, or -1. *out is malloc-ed. */
 long ops_load(const char *path, uint64_t base, struct op **out);
 
