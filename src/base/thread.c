@@ -16,6 +16,7 @@ struct attached {
 };
 
 _Thread_local bool sm__thread_is_attached __attribute__((tls_model("initial-exec")));
+_Thread_local void (*sm__thread_leave_guest)(void) __attribute__((tls_model("initial-exec")));
 static _Thread_local struct attached self __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t list_lock =

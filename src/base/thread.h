@@ -2,7 +2,9 @@
 /*
  * thread.h - a thread is attached (registered with RCU) before it enters a read section.
  *
- * I1 Every ordinary public call starts with sm__thread_enter(); it costs one thread-local load.
+ * I1 Every ordinary public call starts with sm__thread_enter(); it costs two thread-local loads of one
+ *    line. Guest code that runs on the thread (a room above registered how to leave it) is left: no
+ *    call of the library waits while others wait for the thread's guest.
  * I2 A signal handler never attaches: it asks sm__thread_attached() and answers -EAGAIN if not. On an
  *    attached thread it may read under RCU, on a sigaltstack too: attachment is by thread, not by stack.
  * I3 The flag is set last when attaching and cleared first when detaching, so a handler that
@@ -15,12 +17,17 @@
 
 /* Initial-exec: reading it must never allocate, a handler reads it. */
 extern _Thread_local bool sm__thread_is_attached __attribute__((tls_model("initial-exec")));
+/* Set while guest code runs on this thread: leaves it. */
+extern _Thread_local void (*sm__thread_leave_guest)(void)
+	__attribute__((tls_model("initial-exec")));
 int sm__thread_attach_slow(void);
 
 static inline void sm__thread_enter(void)
 {
 	if (sm__unlikely(!sm__thread_is_attached))
 		(void)sm__thread_attach_slow();
+	if (sm__unlikely(sm__thread_leave_guest))
+		sm__thread_leave_guest();
 }
 
 static inline bool sm__thread_attached(void)
