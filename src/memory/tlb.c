@@ -4,6 +4,7 @@
 #include "memory/tlb.h"
 #include "base/delay.h"
 #include "base/inject.h"
+#include "base/thread.h"
 
 #include <linux/futex.h>
 #include <limits.h>
@@ -158,12 +159,14 @@ static void start_running(struct sm_tlb *tlb)
 	catch_up(tlb, __atomic_load_n(tlb->generation, __ATOMIC_SEQ_CST));
 	tlb->table = tlb->entries;
 	current = tlb;
+	sm__thread_leave_guest = sm__tlb_park_current;
 }
 
 static void stop_running(struct sm_tlb *tlb, enum sm__tlb_state state)
 {
 	tlb->table = nothing;
 	current = NULL;
+	sm__thread_leave_guest = NULL;
 	__atomic_store_n(&tlb->state, state, __ATOMIC_SEQ_CST);
 	wake_waiters(tlb);
 }
