@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mmap_lock.c - the slow paths: spin a while, then queue and sleep.
+ *
+ *      queue   W1 <- R2 <- R3 <- W4        read unlock of the last reader: W1 is woken, tries
+ *      after   R2 <- R3 <- W4              W1 took it and left the queue
+ *      unlock  W4                          R2 and R3 got their count from the unlocker and are woken
+ *
+ * Waiters live on their owners' stacks. A waiter's word says WAIT, TRY (writer: the lock may be free,
+ * stay in the queue and try) or GRANTED (reader: the count is already yours, you are off the queue).
+ *
+ * I5 A waiter's memory is touched by others only while it is in the queue, or between GRANTED being
+ *    decided under queue_lock and the store of GRANTED; the futex wake after it uses the address only.
+ */
+#include "base/mmap_lock.h"
+#include "base/delay.h"
+#include "base/inject.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { WAIT, TRY, GRANTED };
+
+enum {
+	/* About 20 us of pausing: what one sleep and wake-up of a thread costs. */
+	SPINS_MAX = 600,
+	SPINS_QUEUE = 100,
+	STEALS_MAX = 32,
+};
+
+struct sm__lock_waiter {
+	struct sm__lock_waiter *next;
+	_Atomic uint32_t word;
+	bool writer;
+};
+
+_Thread_local const _Atomic uint32_t *sm__interrupt_flag;
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+int sm__mmap_lock_init(struct sm__mmap_lock *l, bool stats)
+{
+	memset(l, 0, sizeof(*l));
+	if (!stats)
+		return 0;
+	if (!sm__inject_fail())
+		l->stats = calloc(1, sizeof(*l->stats));
+	return l->stats ? 0 : -ENOMEM;
+}
+
+void sm__mmap_lock_destroy(struct sm__mmap_lock *l)
+{
+	SM_ASSERT_MSG(!l->head, "lock %p has waiters", (void *)l);
+	free(l->stats);
+}
+
+static void queue_lock(struct sm__mmap_lock *l)
+{
+	unsigned n = 0;
+
+	/* acquire: pairs with the release in queue_unlock */
+	while (atomic_exchange_explicit(&l->queue_lock, 1, memory_order_acquire)) {
+		while (atomic_load_explicit(&l->queue_lock, memory_order_relaxed)) {
+			pause_cpu();
+			if (++n % SPINS_QUEUE == 0) /* its holder may have lost its CPU to us */
+				syscall(SYS_sched_yield);
+		}
+	}
+}
+
+static void queue_unlock(struct sm__mmap_lock *l)
+{
+	atomic_store_explicit(&l->queue_lock, 0, memory_order_release);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Sleeps while *word is WAIT. With a flag to watch, looks at it every 10 ms and on every signal. */
+static void futex_wait(_Atomic uint32_t *word, bool interruptible)
+{
+	const struct timespec tick = { .tv_nsec = 10000000 };
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, WAIT,
+		interruptible && sm__interrupt_flag ? &tick : NULL, NULL, 0);
+}
+
+static bool interrupted(void)
+{
+	/* acquire: pairs with the embedder's store, so that it sees what led to it */
+	return sm__interrupt_flag &&
+	       atomic_load_explicit(sm__interrupt_flag, memory_order_acquire) != 0;
+}
+
+static void enqueue(struct sm__mmap_lock *l, struct sm__lock_waiter *w)
+{
+	w->next = NULL;
+	if (l->tail)
+		l->tail->next = w;
+	else
+		l->head = w;
+	l->tail = w;
+	atomic_fetch_or_explicit(&l->state, SM__LOCK_WAITERS, memory_order_relaxed);
+}
+
+static void dequeue(struct sm__mmap_lock *l, struct sm__lock_waiter *w)
+{
+	struct sm__lock_waiter **at = &l->head, *before = NULL;
+
+	while (*at != w) {
+		before = *at;
+		at = &(*at)->next;
+	}
+	*at = w->next;
+	if (l->tail == w)
+		l->tail = before;
+	if (!l->head)
+		atomic_fetch_and_explicit(&l->state, ~(SM__LOCK_WAITERS | SM__LOCK_HANDOFF),
+					  memory_order_relaxed);
+}
+
+/*
+ * Lets in the readers at the head, as far as the lock permits. queue_lock is held; returns the list
+ * of those let in, still to be told.
+ */
+static struct sm__lock_waiter *grant_readers(struct sm__mmap_lock *l)
+{
+	struct sm__lock_waiter *first = l->head, *last = NULL;
+	uint64_t n = 0, s;
+
+	for (struct sm__lock_waiter *w = first; w && !w->writer; w = w->next) {
+		last = w;
+		n++;
+	}
+	if (!n)
+		return NULL;
+	s = atomic_load_explicit(&l->state, memory_order_relaxed);
+	do {
+		if (s & SM__LOCK_WRITER)
+			return NULL;
+		/* acquire, on behalf of the readers: pairs with write_unlock; they get it by GRANTED */
+	} while (!atomic_compare_exchange_weak_explicit(&l->state, &s, s + n * SM__LOCK_READER,
+							memory_order_acquire,
+							memory_order_relaxed));
+	l->head = last->next;
+	last->next = NULL;
+	atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
+	atomic_fetch_and_explicit(&l->state, ~SM__LOCK_HANDOFF, memory_order_relaxed);
+	if (!l->head) {
+		l->tail = NULL;
+		atomic_fetch_and_explicit(&l->state, ~SM__LOCK_WAITERS, memory_order_relaxed);
+	}
+	return first;
+}
+
+static void tell_granted(struct sm__lock_waiter *w)
+{
+	while (w) {
+		struct sm__lock_waiter *next = w->next;
+		_Atomic uint32_t *word = &w->word;
+
+		/* release: hands on what grant_readers acquired; the waiter may be gone right after */
+		atomic_store_explicit(word, GRANTED, memory_order_release);
+		futex_wake(word);
+		w = next;
+	}
+}
+
+/* The lock has become free, or free for readers: serve the head of the queue. */
+void sm__lock_wake(struct sm__mmap_lock *l)
+{
+	struct sm__lock_waiter *granted;
+	_Atomic uint32_t *word = NULL;
+
+	queue_lock(l);
+	granted = grant_readers(l);
+	if (!granted && l->head && l->head->writer) {
+		/* relaxed: TRY promises nothing, the waiter looks at the state itself */
+		word = &l->head->word;
+		if (atomic_exchange_explicit(word, TRY, memory_order_relaxed) != WAIT)
+			word = NULL; /* it is awake */
+	}
+	queue_unlock(l);
+	sm__delay();
+	tell_granted(granted);
+	if (word)
+		futex_wake(word);
+}
+
+static void note_wait(struct sm__mmap_lock *l, unsigned side, unsigned kind, uint64_t since)
+{
+	uint64_t ns;
+
+	if (!l->stats)
+		return;
+	ns = sm__now_ns() - since;
+	atomic_fetch_add_explicit(&l->stats->contended[side], 1, memory_order_relaxed);
+	sm__histogram_add(&l->stats->wait[side], ns);
+	sm__histogram_add(&l->stats->wait_by_kind[kind % SM__LOCK_KINDS], ns);
+}
+
+static bool try_read(struct sm__mmap_lock *l)
+{
+	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
+
+	if (s & (SM__LOCK_WRITER | SM__LOCK_WAITERS | SM__LOCK_HANDOFF))
+		return false;
+	return atomic_compare_exchange_strong_explicit(&l->state, &s, s + SM__LOCK_READER,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
+{
+	struct sm__lock_waiter me = { .word = WAIT, .writer = false };
+	uint64_t since = l->stats ? sm__now_ns() : 0;
+	struct sm__lock_waiter *granted;
+
+	for (unsigned n = 0; n < SPINS_MAX; n++) {
+		if (try_read(l))
+			goto out;
+		/* with waiters in front there is nothing to gain from spinning */
+		if (atomic_load_explicit(&l->state, memory_order_relaxed) & SM__LOCK_WAITERS)
+			break;
+		pause_cpu();
+	}
+	queue_lock(l);
+	enqueue(l, &me);
+	granted = l->head == &me ? grant_readers(l) : NULL; /* it may have become free meanwhile */
+	queue_unlock(l);
+	tell_granted(granted);
+	while (atomic_load_explicit(&me.word, memory_order_acquire) != GRANTED) {
+		if (interruptible && interrupted()) {
+			queue_lock(l);
+			if (atomic_load_explicit(&me.word, memory_order_acquire) != GRANTED) {
+				bool queued = false;
+
+				for (struct sm__lock_waiter *w = l->head; w; w = w->next)
+					queued |= w == &me;
+				if (queued) {
+					dequeue(l, &me);
+					queue_unlock(l);
+					sm__lock_wake(l); /* who stood behind may be let in now */
+					return -EINTR;
+				}
+			}
+			queue_unlock(l); /* granted already: GRANTED is on its way */
+		}
+		futex_wait(&me.word, interruptible);
+	}
+out:
+	note_wait(l, 0, kind, since);
+	return 0;
+}
+
+static bool try_write(struct sm__mmap_lock *l, bool head)
+{
+	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
+	uint64_t barred = SM__LOCK_WRITER | SM__LOCK_READERS | (head ? 0 : SM__LOCK_HANDOFF);
+
+	if (s & barred)
+		return false;
+	if (!head && (s & SM__LOCK_WAITERS)) {
+		/* overtaking: the head is told by HANDOFF when it has been enough (I3) */
+		if (atomic_fetch_add_explicit(&l->steals, 1, memory_order_relaxed) >= STEALS_MAX) {
+			atomic_fetch_or_explicit(&l->state, SM__LOCK_HANDOFF, memory_order_relaxed);
+			return false;
+		}
+	}
+	return atomic_compare_exchange_strong_explicit(
+		&l->state, &s, (s & ~(head ? SM__LOCK_HANDOFF : 0)) | SM__LOCK_WRITER,
+		memory_order_acquire, memory_order_relaxed);
+}
+
+static bool spin_write(struct sm__mmap_lock *l, bool head)
+{
+	for (unsigned n = 0; n < SPINS_MAX; n++) {
+		if (try_write(l, head))
+			return true;
+		if (!head &&
+		    (atomic_load_explicit(&l->state, memory_order_relaxed) & SM__LOCK_HANDOFF))
+			return false;
+		pause_cpu();
+	}
+	return false;
+}
+
+int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
+{
+	struct sm__lock_waiter me = { .word = WAIT, .writer = true };
+	uint64_t since = l->stats ? sm__now_ns() : 0;
+	bool head;
+
+	if (spin_write(l, false))
+		goto out;
+	queue_lock(l);
+	enqueue(l, &me);
+	queue_unlock(l);
+	for (;;) {
+		queue_lock(l);
+		head = l->head == &me;
+		if (head && try_write(l, true)) {
+			dequeue(l, &me);
+			atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
+			queue_unlock(l);
+			goto out;
+		}
+		queue_unlock(l);
+		if (interruptible && interrupted()) {
+			queue_lock(l);
+			dequeue(l, &me);
+			if (head)
+				atomic_fetch_and_explicit(&l->state, ~SM__LOCK_HANDOFF,
+							  memory_order_relaxed);
+			queue_unlock(l);
+			sm__lock_wake(l);
+			return -EINTR;
+		}
+		/* acquire is not needed: TRY carries no data. Going back to WAIT before the last look
+		 * at the state closes the window in which a wake-up would be missed. */
+		if (atomic_exchange_explicit(&me.word, WAIT, memory_order_seq_cst) == TRY)
+			continue;
+		if (!head || (atomic_load_explicit(&l->state, memory_order_seq_cst) &
+			      (SM__LOCK_WRITER | SM__LOCK_READERS)))
+			futex_wait(&me.word, interruptible);
+	}
+out:
+	note_wait(l, 1, kind, since);
+	return 0;
+}
+
+void sm__lock_note_write(struct sm__mmap_lock *l)
+{
+	l->write_since = sm__now_ns();
+	atomic_fetch_add_explicit(&l->stats->acquired[1], 1, memory_order_relaxed);
+}
+
+uint64_t sm__lock_note_read(struct sm__mmap_lock *l)
+{
+	atomic_fetch_add_explicit(&l->stats->acquired[0], 1, memory_order_relaxed);
+	return sm__now_ns();
+}
+
+void sm__lock_note_released(struct sm__mmap_lock *l, unsigned side, uint64_t since)
+{
+	sm__histogram_add(&l->stats->hold[side], sm__now_ns() - since);
+}
