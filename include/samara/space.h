@@ -80,6 +80,7 @@ struct sm_space_options {
 	sm_addr mmap_base;	  /* top of the search; range_end - 128 MiB - stack gap */
 	sm_addr legacy_base;	  /* bottom of the upward search; range_end / 3, page aligned */
 	sm_addr start_brk;	  /* 0: brk() always fails */
+	sm_addr start_stack;	  /* the VMA at this address is shown as [stack]; 0: none */
 	struct sm_rlimits limits; /* infinity, stack 8 MiB, memlock 8 MiB */
 	uint32_t capabilities;	  /* enum sm_capability bits; 0 */
 	bool deny_write_exec;	  /* prctl(PR_SET_MDWE); off */
@@ -221,7 +222,6 @@ enum sm_vm_flags {
 	SM_VM_DROPPABLE = 1 << 25,
 	SM_VM_SEALED = 1 << 26,
 	SM_VM_MIXEDMAP = 1 << 27,
-	SM_VM_STACK = 1 << 28, /* mapped with MAP_STACK: only shown, never acted on */
 };
 
 /* One VMA as it was at one instant. */
@@ -239,8 +239,8 @@ struct sm_vma_info {
  * Context: maple designs take no lock and never wait: any attached thread, signal handlers too, also
  *          one that interrupted a writer of the same space on the same thread. Designs with tree=rb
  *          or avl take mmap_lock for read: no signal handler there.
- * Return: 0, -ENOENT (nothing mapped there), -EAGAIN (a signal handler on a thread that has never
- *         called the library).
+ * Return: 0, -ENOENT (nothing mapped there), -EAGAIN (maple designs: a thread that is not attached;
+ *         a signal handler must not attach it, so this call does not either: sm_thread_attach()).
  */
 SM_API int sm_lookup(struct sm_space *space, sm_addr addr, struct sm_vma_info *info);
 
@@ -317,6 +317,26 @@ struct sm_lock_stats {
 	struct sm_histogram wait_by_call[SM_CALL_KINDS];
 };
 
+/* Why a fault gave up the VMA lock or did not get it. X(name, text). */
+#define SM_FALLBACK_REASONS(X)                                                       \
+	X(no_vma, "nothing mapped there, or a stack to grow")                        \
+	X(write_locked, "a writer holds the VMA")                                    \
+	X(writer_waits, "a writer waits for the VMA's readers")                      \
+	X(recycled, "the VMA now belongs to another space")                          \
+	X(moved, "the VMA's bounds have moved")                                      \
+	X(detached, "the VMA was taken out after it was found; looked up again")     \
+	X(design, "the design does not handle this fault under the VMA lock")        \
+	X(identity, "no identity yet, and mmap_lock was not free to look at others") \
+	X(backend, "the backend asked for mmap_lock")                                \
+	X(wait, "the page had to be waited for")
+
+enum sm_fallback {
+#define SM_FALLBACK_ENUM(name, text) SM_FALLBACK_##name,
+	SM_FALLBACK_REASONS(SM_FALLBACK_ENUM)
+#undef SM_FALLBACK_ENUM
+		SM_FALLBACKS,
+};
+
 /* Pages unless said otherwise. */
 struct sm_space_stats {
 	uint64_t map_count; /* VMAs now */
@@ -329,6 +349,8 @@ struct sm_space_stats {
 
 	/* How faults locked, with the kernel's meaning (CONFIG_PER_VMA_LOCK_STATS). */
 	uint64_t vma_lock_success, vma_lock_abort, vma_lock_retry, vma_lock_miss;
+	uint64_t fallback
+		[SM_FALLBACKS]; /* the same, by reason; a lost count under heavy sharing is possible */
 	bool has_lock_stats;
 	struct sm_lock_stats lock; /* zero unless has_lock_stats */
 };

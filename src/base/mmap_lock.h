@@ -78,9 +78,8 @@ static inline bool sm__mmap_read_trylock(struct sm__mmap_lock *l, uint64_t *sinc
 		if (s & (SM__LOCK_WRITER | SM__LOCK_WAITERS | SM__LOCK_HANDOFF))
 			return false;
 		/* acquire: pairs with the release in write_unlock and downgrade (G1) */
-	} while (!atomic_compare_exchange_weak_explicit(&l->state, &s, s + SM__LOCK_READER,
-							memory_order_acquire,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&l->state, &s, s + SM__LOCK_READER, memory_order_acquire, memory_order_relaxed));
 	*since = sm__unlikely(l->stats != NULL) ? sm__lock_note_read(l) : 0;
 	return true;
 }
@@ -115,9 +114,8 @@ static inline int sm__mmap_write_lock(struct sm__mmap_lock *l, unsigned kind, bo
 	uint64_t s = 0;
 
 	/* acquire: pairs with the releases of read_unlock and write_unlock (G1) */
-	if (sm__unlikely(!atomic_compare_exchange_strong_explicit(&l->state, &s, SM__LOCK_WRITER,
-								  memory_order_acquire,
-								  memory_order_relaxed))) {
+	if (sm__unlikely(!atomic_compare_exchange_strong_explicit(
+		    &l->state, &s, SM__LOCK_WRITER, memory_order_acquire, memory_order_relaxed))) {
 		int err = sm__lock_write_slow(l, kind, interruptible);
 
 		if (err)

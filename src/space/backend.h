@@ -39,7 +39,7 @@ struct sm__step {
 	struct sm__vma *vma;
 	sm_addr start, end;
 	uint64_t old_flags, new_flags; /* PROTECT */
-	struct sm__vma *to;	       /* MOVE: the area that receives */
+	struct sm__vma *to;	       /* MOVE, at commit: the area that receives */
 	sm_addr new_start;	       /* MOVE */
 	void *priv[4];		       /* of the backend, from plan to commit or abort */
 };
@@ -89,10 +89,16 @@ struct sm__backend {
 	void (*gather_finish)(struct sm__gather *g);
 
 	enum sm__fault_outcome (*fault)(struct sm__fault *f);
+	/* Advice that works on pages, on a range of one VMA; mmap_lock or the VMA lock is held. */
+	int (*advise)(struct sm__advise *a);
 	/* Copies the pages of one VMA; parent write-locked. g is the parent's gather (COW takes W away). */
 	int (*fork)(struct sm__vma *child, struct sm__vma *parent, struct sm__gather *g);
 };
 
+/* Any member may be NULL where there is nothing to do; plan and commit are both set or both NULL. */
 extern const struct sm__backend sm__backend_none;
+
+/* NULL: not built in. */
+const struct sm__backend *sm__backend_of(enum sm_backend b);
 
 #endif

@@ -4,8 +4,7 @@
  *
  * I1 start < end, both page aligned; [start, end) are the keys under which the tree holds the VMA.
  * I2 shown (maple designs) says what the fields of line 0 say, whenever no operation is under way.
- * I3 A private anonymous VMA without identity has pgoff == start / page size.
- * I4 file holds one reference of the VMA's own; name too.
+ * I3 file holds one reference of the VMA's own; name too.
  *
  *      line 0   what a fault reads, stable under a VMA read lock        letter V
  *      line 1   what a writer and the lock protocol use
@@ -66,9 +65,12 @@ struct sm__vma {
 	struct sm__vma_rwlock *own_lock;  /* form "own"; fixed for the life */
 	struct sm__shown *shown;	  /* M */
 	struct rcu_head rcu;		  /* of a VMA on its way out */
-	struct sm__vma *gone_next;	  /* M  list of what an operation removed */
-	_Atomic uint32_t detached;	  /* A  forms "inline" and "own": taken out of the tree */
-	uint32_t pad;
+	union {
+		struct sm__vma *gone_next; /* M  list of what an operation removed */
+		struct sm_host *home;	   /* after that, while it waits for a grace period */
+	};
+	_Atomic uint32_t detached; /* A  forms "inline" and "own": taken out of the tree */
+	uint32_t layer;		   /* of the cache it came from; F */
 
 	/* line 2 */
 	union {

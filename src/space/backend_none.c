@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* backend_none.c - bookkeeping only: no page is ever there, every allowed access is done at once. */
+#include "space/backend.h"
+
+const struct sm__backend sm__backend_none = { .name = "none" };
+
+const struct sm__backend *sm__backend_of(enum sm_backend b)
+{
+	return b == SM_BACKEND_NONE ? &sm__backend_none : NULL;
+}

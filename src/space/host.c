@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* host.c - makes hosts, keeps the commit charge (overcommit modes of Linux), hands out caches. */
+#include "space/host.h"
+#include "base/base.h"
+#include "base/inject.h"
+#include "base/rcu.h"
+#include "base/thread.h"
+#include "space/vma.h"
+#include "space/vma_lock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void sm_host_options_init(struct sm_host_options *o)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	memset(o, 0, sizeof(*o));
+	o->size = sizeof(*o);
+	o->page_size = size > 0 ? (uint64_t)size : 4096;
+	o->max_map_count = 65530; /* 65535 - 5: what an ELF core file can number, less a margin */
+	o->mmap_min_addr = 65536;
+	o->stack_guard_gap = 256;
+	o->overcommit_ratio = 50;
+	o->ram = pages > 0 ? (uint64_t)pages * o->page_size : 1ull << 32;
+	o->admin_reserve = 8ull << 20;
+	o->user_reserve = 128ull << 20;
+	o->huge_page = 2ull << 20;
+	o->frame_bytes = o->ram / 2;
+}
+
+static const char *refuse(const struct sm_host_options *o)
+{
+	if (o->size != sizeof(*o))
+		return "size: not that of struct sm_host_options";
+	if (o->page_size != 4096 && o->page_size != 16384 && o->page_size != 65536)
+		return "page_size: must be 4096, 16384 or 65536";
+	if (o->mmap_min_addr % o->page_size)
+		return "mmap_min_addr: not a multiple of page_size";
+	if (o->stack_guard_gap > 1u << 20)
+		return "stack_guard_gap: more than 2^20 pages";
+	if (o->overcommit > SM_OVERCOMMIT_NEVER)
+		return "overcommit: unknown mode";
+	if (o->overcommit_ratio > 1000)
+		return "overcommit_ratio: more than 1000 percent";
+	if (o->huge_page && (o->huge_page & (o->huge_page - 1) || o->huge_page < o->page_size))
+		return "huge_page: not a power of two above page_size";
+	if (o->frames > SM_FRAMES_PRIVATE)
+		return "frames: unknown kind";
+	if (o->fake_nodes > SM_CACHE_FAKE_NODES_MAX)
+		return "fake_nodes: too many";
+	if (!o->memory.map != !o->memory.unmap)
+		return "memory: map and unmap must both be set or both be NULL";
+	return NULL;
+}
+
+struct sm_host *sm_host_create(const struct sm_host_options *options, const char **why)
+{
+	struct sm_host_options defaults;
+	const char *text;
+	struct sm_host *h;
+
+	sm__thread_enter();
+	if (!options) {
+		sm_host_options_init(&defaults);
+		options = &defaults;
+	}
+	text = refuse(options);
+	if (why)
+		*why = text ? text : "";
+	if (text) {
+		errno = EINVAL;
+		return NULL;
+	}
+	h = sm__inject_fail() ? NULL : calloc(1, sizeof(*h));
+	if (!h) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	h->o = *options;
+	h->page_shift = (unsigned)__builtin_ctzll(options->page_size);
+	pthread_mutex_init(&h->lock, NULL);
+	return h;
+}
+
+int sm_host_destroy(struct sm_host *h)
+{
+	if (!h)
+		return 0;
+	if (atomic_load_explicit(&h->spaces, memory_order_acquire))
+		return -EBUSY;
+	sm__thread_enter();
+	sm__rcu_barrier(); /* VMAs, names and spaces that wait for a grace period */
+	if (h->memory_destroy)
+		h->memory_destroy(h);
+	for (int i = 0; i < SM__CACHES; i++) {
+		for (int l = 0; l < 2; l++) {
+			struct sm_cache *c =
+				atomic_load_explicit(&h->caches[i][l], memory_order_relaxed);
+
+			if (c && sm_cache_destroy(c))
+				SM_ASSERT_MSG(false, "cache %d of a host has objects left", i);
+		}
+	}
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+	return 0;
+}
+
+void sm_host_stats(const struct sm_host *h, struct sm_host_stats *out)
+{
+	int64_t c = atomic_load_explicit(&((struct sm_host *)h)->committed, memory_order_relaxed);
+
+	out->committed = c > 0 ? (uint64_t)c : 0;
+	out->commit_limit = sm__host_commit_limit(h);
+	out->spaces = atomic_load_explicit(&((struct sm_host *)h)->spaces, memory_order_relaxed);
+}
+
+static struct sm_cache *make_cache(struct sm_host *h, enum sm__host_cache which,
+				   enum sm_cache_layer layer)
+{
+	static const struct {
+		const char *name;
+		size_t size;
+		bool type_stable;
+	} kinds[SM__CACHES] = {
+		[SM__CACHE_VMA] = { "vma", sizeof(struct sm__vma), false },
+		[SM__CACHE_VMA_TYPESAFE] = { "vma_typesafe", sizeof(struct sm__vma), true },
+		[SM__CACHE_VMA_LOCK] = { "vma_lock", sizeof(struct sm__vma_rwlock), false },
+		[SM__CACHE_SHOWN] = { "vma_shown", sizeof(struct sm__shown), false },
+	};
+	const struct sm_cache_options o = {
+		.name = kinds[which].name,
+		.size = kinds[which].size,
+		.align = SM__CACHELINE,
+		.layer = layer,
+		.type_stable = kinds[which].type_stable,
+		.fake_nodes = h->o.fake_nodes,
+		.owner = h,
+	};
+
+	return sm_cache_create(&o);
+}
+
+struct sm_cache *sm__host_cache(struct sm_host *h, enum sm__host_cache which,
+				enum sm_cache_layer layer)
+{
+	_Atomic(struct sm_cache *) *slot = &h->caches[which][layer];
+	struct sm_cache *c = atomic_load_explicit(slot, memory_order_acquire); /* pairs below */
+
+	if (c)
+		return c;
+	pthread_mutex_lock(&h->lock);
+	c = atomic_load_explicit(slot, memory_order_relaxed);
+	if (!c) {
+		c = make_cache(h, which, layer);
+		atomic_store_explicit(slot, c, memory_order_release);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return c;
+}
+
+uint64_t sm__host_commit_limit(const struct sm_host *h)
+{
+	uint64_t ram = h->o.ram >> h->page_shift;
+
+	return ram / 100 * h->o.overcommit_ratio + ram % 100 * h->o.overcommit_ratio / 100 +
+	       (h->o.swap >> h->page_shift);
+}
+
+int sm__host_charge(struct sm_host *h, uint64_t pages, uint64_t total_vm, bool admin)
+{
+	uint64_t allowed, reserve;
+	int64_t now;
+
+	if (!pages)
+		return 0;
+	now = atomic_fetch_add_explicit(&h->committed, (int64_t)pages, memory_order_relaxed) +
+	      (int64_t)pages;
+	if (h->o.overcommit == SM_OVERCOMMIT_ALWAYS)
+		return 0;
+	if (h->o.overcommit == SM_OVERCOMMIT_GUESS) {
+		if (pages <= (h->o.ram + h->o.swap) >> h->page_shift)
+			return 0;
+		sm__host_uncharge(h, pages);
+		return -ENOMEM;
+	}
+	allowed = sm__host_commit_limit(h);
+	reserve = admin ? 0 : h->o.admin_reserve >> h->page_shift;
+	allowed -= reserve < allowed ? reserve : allowed;
+	reserve = h->o.user_reserve >> h->page_shift;
+	if (reserve > total_vm / 32)
+		reserve = total_vm / 32;
+	allowed -= reserve < allowed ? reserve : allowed;
+	if (now >= 0 && (uint64_t)now < allowed)
+		return 0;
+	sm__host_uncharge(h, pages);
+	return -ENOMEM;
+}
+
+void sm__host_uncharge(struct sm_host *h, uint64_t pages)
+{
+	atomic_fetch_sub_explicit(&h->committed, (int64_t)pages, memory_order_relaxed);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host.h - inside of a host: limits, the commit charge, and the object caches its spaces share.
+ *
+ * I1 committed is the sum of the charges of all its spaces and shared anonymous files.
+ * I2 A cache is made once, on first use, and lives as long as the host.
+ */
+#ifndef SM_SPACE_HOST_H
+#define SM_SPACE_HOST_H
+
+#include "samara/cache.h"
+#include "samara/host.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct sm__frames; /* of the memory room */
+
+/* Object caches that differ by design; the layer is the second index. */
+enum sm__host_cache {
+	SM__CACHE_VMA,
+	SM__CACHE_VMA_TYPESAFE,
+	SM__CACHE_VMA_LOCK,
+	SM__CACHE_SHOWN,
+	SM__CACHES,
+};
+
+struct sm_host {
+	/* fixed after creation */
+	struct sm_host_options o;
+	unsigned page_shift;
+
+	_Atomic int64_t committed; /* pages; relaxed: a sum, orders nothing */
+	_Atomic uint64_t spaces;
+
+	pthread_mutex_t lock;				  /* guards the making of what follows */
+	_Atomic(struct sm_cache *) caches[SM__CACHES][2]; /* published with release */
+	void *memory_state; /* of the memory room: pool and page cache; under lock until made */
+	void (*memory_destroy)(struct sm_host *host);
+};
+
+/* The cache, made on first use. NULL: no memory. layer: enum sm_cache_layer. */
+struct sm_cache *sm__host_cache(struct sm_host *h, enum sm__host_cache which,
+				enum sm_cache_layer layer);
+
+/*
+ * Takes or gives back pages of commit. Take may refuse: total_vm is that of the asking space.
+ * Return: 0 or -ENOMEM.
+ */
+int sm__host_charge(struct sm_host *h, uint64_t pages, uint64_t total_vm, bool admin);
+void sm__host_uncharge(struct sm_host *h, uint64_t pages);
+uint64_t sm__host_commit_limit(const struct sm_host *h);
+
+#endif

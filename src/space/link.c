@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * link.c - VMAs in and out of the tree: the only place where the tree and map_count change.
+ *
+ * I1 After prepare, the announced changes cannot fail.
+ * I2 A record is in the tree exactly as long as its VMA says so in `shown`; a replaced one waits for a
+ *    grace period.
+ * I3 A VMA is attached before the store that makes it visible, and marked detached after the change
+ *    that made it invisible.
+ */
+#include "space/space.h"
+#include "space/vma_lock.h"
+
+#include <errno.h>
+
+int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned stores, unsigned changes)
+{
+	int err;
+
+	p->n = 0;
+	if (!s->tree.ops->rcu)
+		return s->tree.ops->reserve(&s->tree, changes);
+	while (p->n < stores) {
+		struct sm__shown *shown = sm_cache_alloc(s->shown_cache);
+
+		if (!shown) {
+			sm__unprepare(s, p);
+			return -ENOMEM;
+		}
+		p->shown[p->n++] = shown;
+	}
+	err = s->tree.ops->reserve(&s->tree, changes);
+	if (err)
+		sm__unprepare(s, p);
+	return err;
+}
+
+void sm__unprepare(struct sm_space *s, struct sm__prep *p)
+{
+	while (p->n)
+		sm_cache_free(s->shown_cache, p->shown[--p->n]);
+	s->tree.ops->release(&s->tree);
+}
+
+void sm__show(const struct sm__vma *v, struct sm__shown *out)
+{
+	out->value.node = (struct sm__tree_node *)&v->node;
+	out->start = v->start;
+	out->end = v->end;
+	out->flags = v->flags;
+	out->pgoff = v->pgoff;
+	out->file = v->file;
+	out->tag = v->tag;
+	out->name = v->name;
+}
+
+void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v)
+{
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct sm__tree_item item = { &v->node, NULL, v->start, v->end - 1 };
+	struct sm__shown *old = v->shown;
+
+	SM_ASSERT_MSG(v->start < v->end, "%#llx-%#llx", (unsigned long long)v->start,
+		      (unsigned long long)v->end);
+	if (s->tree.ops->rcu) {
+		SM_ASSERT(p->n > 0);
+		v->shown = p->shown[--p->n];
+		sm__show(v, v->shown);
+		item.value = &v->shown->value;
+	}
+	sm__delay();
+	s->tree.ops->store(&c, &item);
+	if (old)
+		sm_cache_free_rcu(s->shown_cache, old);
+}
+
+void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v)
+{
+	sm__vma_start_write(s, v);
+	sm__vma_mark_attached(s, v);
+	sm__store(s, p, v);
+	if (++s->map_count > s->map_peak)
+		s->map_peak = s->map_count;
+}
+
+void sm__erase(struct sm_space *s, sm_addr start, sm_addr end)
+{
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+
+	s->tree.ops->erase(&c, start, end - 1);
+}
+
+void sm__detach(struct sm__op *op, struct sm__vma *v)
+{
+	struct sm_space *s = op->space;
+
+	sm__vma_start_write(s, v);
+	sm__vma_mark_detached(s, v);
+	if (v->shown) {
+		sm_cache_free_rcu(s->shown_cache, v->shown);
+		v->shown = NULL;
+	}
+	s->map_count--;
+	v->gone_next = op->gone;
+	op->gone = v;
+}
+
+struct sm__vma *sm__vma_before(struct sm_space *s, sm_addr start)
+{
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+
+	sm__seek(&c, start);
+	return sm__prev(&c);
+}

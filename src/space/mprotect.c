@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mprotect.c - new permissions for a range, VMA by VMA. What was changed before a failure stays.
+ *
+ * I1 A VMA whose flags do not change is neither stamped nor stored.
+ * I2 Permissions that were taken away are gone from every TLB before the call returns: the gather is
+ *    finished under the write lock.
+ */
+#include "space/space.h"
+#include "space/vma_lock.h"
+
+#include <errno.h>
+
+struct protect {
+	struct sm__op op;
+	struct sm_space *s;
+	sm_addr start, end;
+	uint64_t wanted; /* SM_VM_READ, WRITE, EXEC */
+	struct sm__vma *prev;
+	bool populate; /* a locked range became writable */
+};
+
+static bool may(uint64_t flags)
+{
+	uint64_t access = flags & (SM_VM_READ | SM_VM_WRITE | SM_VM_EXEC);
+
+	/* MAYREAD, MAYWRITE, MAYEXEC are the same bits, four higher */
+	return (access & ~(flags >> 4)) == 0;
+}
+
+/* The charge for private memory that becomes writable; *flags may gain or lose ACCOUNT. */
+static int charge(struct protect *p, struct sm__vma *v, uint64_t pages, uint64_t *flags,
+		  uint64_t *charged)
+{
+	const uint64_t known =
+		SM_VM_ACCOUNT | SM_VM_WRITE | SM_VM_HUGETLB | SM_VM_SHARED | SM_VM_NORESERVE;
+
+	*charged = 0;
+	if (*flags & SM_VM_WRITE) {
+		if (!sm__may_expand(p->s, *flags, pages) && sm__may_expand(p->s, v->flags, pages))
+			return -ENOMEM;
+		if (!(v->flags & known)) {
+			if (sm__charge(p->s, pages))
+				return -ENOMEM;
+			*charged = pages;
+			*flags |= SM_VM_ACCOUNT;
+		}
+	} else if ((v->flags & SM_VM_ACCOUNT) && !v->file && !sm__anon_of(v)) {
+		*flags &= ~(uint64_t)SM_VM_ACCOUNT;
+	}
+	return 0;
+}
+
+static int plan(struct protect *p, struct sm__step *step)
+{
+	return p->s->backend->plan ? p->s->backend->plan(step) : 0;
+}
+
+/* Changes [start, end) of v. On success p->prev is the VMA that now covers the end of it. */
+static int change(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr end, uint64_t flags)
+{
+	struct sm_space *s = p->s;
+	uint64_t old = v->flags, pages = sm__pages(s, end - start), charged;
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct sm__step step;
+	struct sm__merge m;
+	struct sm__prep prep;
+	int err = charge(p, v, pages, &flags, &charged);
+
+	if (err)
+		return err;
+	err = sm__vma_start_write_interruptible(s, v);
+	if (err)
+		goto uncharge;
+	step = (struct sm__step){ .kind = SM__STEP_PROTECT,
+				  .space = s,
+				  .vma = v,
+				  .start = start,
+				  .end = end,
+				  .old_flags = old,
+				  .new_flags = flags };
+	err = plan(p, &step);
+	if (err)
+		goto uncharge;
+	sm__merge_from(&m, &p->op, v);
+	m.pgoff += sm__pages(s, start - v->start);
+	m.start = start;
+	m.end = end;
+	m.flags = flags;
+	m.middle = v;
+	m.prev = p->prev;
+	m.next = v->end == end ? sm__seek(&c, end) : NULL;
+	v = sm__modify(&m);
+	err = m.error;
+	if (!err && v->flags != flags)
+		err = sm__prepare(s, &prep, 1, 1);
+	if (err) {
+		if (s->backend->abort)
+			s->backend->abort(&step);
+		goto uncharge;
+	}
+	if (v->flags != flags) { /* not merged: v is the range now */
+		v->flags = flags;
+		sm__store(s, &prep, v);
+		sm__unprepare(s, &prep);
+	}
+	step.vma = v;
+	if (s->backend->commit)
+		s->backend->commit(&step, sm__op_gather(&p->op));
+	if ((old & SM_VM_ACCOUNT) && !(flags & SM_VM_ACCOUNT))
+		sm__uncharge(s, pages);
+	sm__account(s, old, -(int64_t)pages);
+	sm__account(s, flags, (int64_t)pages);
+	if ((old & (SM_VM_WRITE | SM_VM_SHARED | SM_VM_LOCKED)) == SM_VM_LOCKED &&
+	    (flags & SM_VM_WRITE))
+		p->populate = true;
+	p->prev = v;
+	return 0;
+uncharge:
+	sm__uncharge(s, charged);
+	return err;
+}
+
+static int one_vma(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr end)
+{
+	uint64_t flags =
+		(v->flags & ~(uint64_t)(SM_VM_READ | SM_VM_WRITE | SM_VM_EXEC)) | p->wanted;
+
+	if (!may(flags))
+		return -EACCES;
+	if (p->s->o.deny_write_exec && (flags & SM_VM_EXEC) &&
+	    ((flags & SM_VM_WRITE) || !(v->flags & SM_VM_EXEC)))
+		return -EACCES;
+	if (v->flags & SM_VM_SEALED)
+		return -EPERM;
+	if (flags == v->flags) {
+		p->prev = v;
+		return 0;
+	}
+	return change(p, v, start, end, flags);
+}
+
+/* Where PROT_GROWSDOWN begins: at the start of the stack that addr lies in or below. */
+static int find_start(struct protect *p, struct sm__vma **first, int grows)
+{
+	struct sm__tree_cursor c = sm__cursor(&p->s->tree);
+	struct sm__vma *v = sm__seek(&c, p->start);
+
+	if (!v)
+		return -ENOMEM;
+	if (grows & SM_PROT_GROWSDOWN) {
+		if (v->start >= p->end)
+			return -ENOMEM;
+		p->start = v->start;
+		if (!(v->flags & SM_VM_GROWSDOWN))
+			return -EINVAL;
+	} else {
+		if (v->start > p->start)
+			return -ENOMEM;
+		if (grows & SM_PROT_GROWSUP)
+			return -EINVAL; /* no VMA grows up on x86-64 */
+	}
+	p->prev = p->start > v->start ? v : sm__prev(&c);
+	*first = v;
+	return 0;
+}
+
+static int walk(struct protect *p, struct sm__vma *v)
+{
+	sm_addr at = p->start;
+
+	for (;;) {
+		struct sm__tree_cursor c = sm__cursor(&p->s->tree);
+		sm_addr stop = v->end < p->end ? v->end : p->end;
+		int err = one_vma(p, v, at, stop);
+
+		if (err)
+			return err;
+		at = stop;
+		if (at >= p->end)
+			return 0;
+		v = sm__seek(&c, at);
+		if (!v || v->start > at)
+			return -ENOMEM;
+	}
+}
+
+int sm_mprotect(struct sm_space *s, sm_addr addr, uint64_t length, int prot)
+{
+	const int grow_bits = SM_PROT_GROWSDOWN | SM_PROT_GROWSUP;
+	const int known = SM_PROT_READ | SM_PROT_WRITE | SM_PROT_EXEC | SM_PROT_SEM;
+	int grows = prot & grow_bits, err;
+	struct sm__vma *v;
+	struct protect p;
+
+	sm__op_init(&p.op, s, SM_CALL_MPROTECT);
+	if (grows == grow_bits || !sm__page_aligned(s, addr))
+		return -EINVAL;
+	if (!length)
+		return 0;
+	p.s = s;
+	p.start = addr;
+	p.end = addr + sm__page_align(s, length);
+	if (p.end <= addr)
+		return -ENOMEM;
+	if (prot & ~(grow_bits | known))
+		return -EINVAL;
+	p.wanted = sm__prot_flags(prot);
+	p.populate = false;
+	err = sm__op_lock(&p.op, SM__WRITE, addr - s->page_size, p.end + s->page_size);
+	if (err)
+		return err;
+	err = find_start(&p, &v, grows);
+	if (!err)
+		err = walk(&p, v);
+	sm__op_notice(&p.op, SM_NOTICE_PROTECT, p.start, p.end);
+	sm__op_unlock(&p.op);
+	if (sm__unlikely(p.populate) && !err)
+		sm__populate(s, p.start, p.end);
+	return err;
+}
