@@ -8,11 +8,14 @@
  * I2 The mark says how sure a change of `ours` is, by Welch's test on mean, deviation and count of the
  *    rows: *** p < 0.001, ** p < 0.01, * p < 0.05, ~ not. Within 1 % it is never marked. A row with fewer
  *    than two samples on a side has no mark but "?".
- * I3 A file that is not what `--json` writes is refused with file, line and reason; it cannot crash.
+ * I3 Below the rows stands, per benchmark, how much its figures move: two runs of one build show which are
+ *    stable on a machine.
+ * I4 A file that is not what `--json` writes is refused with file, line and reason; it cannot crash.
  */
 #include "harness_internal.h"
 #include "base/base.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -111,6 +114,87 @@ static const char *mark(const struct sm__stats *a, const struct sm__stats *b)
 	return p < 0.001 ? "***" : p < 0.01 ? "**" : "*";
 }
 
+/* I3: the changes of one benchmark's rows. */
+struct movement {
+	const char *benchmark;
+	double *changes, *ratio_changes; /* absolute; room for every row */
+	unsigned n, n_ratios, marked;
+};
+
+static struct movement *movement_of(struct movement *all, unsigned *n, const char *benchmark,
+				    size_t rows)
+{
+	struct movement *m;
+
+	for (unsigned i = 0; i < *n; i++) {
+		if (!strcmp(all[i].benchmark, benchmark))
+			return &all[i];
+	}
+	m = &all[*n];
+	m->benchmark = benchmark;
+	m->changes = calloc(rows, sizeof(double));
+	m->ratio_changes = calloc(rows, sizeof(double));
+	if (!m->changes || !m->ratio_changes)
+		return NULL;
+	++*n;
+	return m;
+}
+
+static void note_movement(struct movement *m, const json_t *old, const json_t *new)
+{
+	struct sm__stats a = summary(old), b = summary(new);
+	double change = fabs(b.median / a.median - 1);
+	double ratios = fabs(number_of(new, "ratio") / number_of(old, "ratio") - 1);
+
+	if (isfinite(change))
+		m->changes[m->n++] = change;
+	if (isfinite(ratios))
+		m->ratio_changes[m->n_ratios++] = ratios;
+	m->marked += mark(&a, &b)[0] == '*';
+}
+
+static int print_movement(struct movement *all, unsigned n, FILE *out, bool markdown)
+{
+	static const struct sm__column columns[] = {
+		{ .key = "benchmark" },
+		{ .key = "rows", .align = SM__RIGHT },
+		{ .key = "marked", .align = SM__RIGHT },
+		{ .key = "change", .title = "median change", .align = SM__RIGHT },
+		{ .key = "worst", .title = "largest", .align = SM__RIGHT },
+		{ .key = "ratio_change", .title = "of the ratio", .align = SM__RIGHT },
+		{ .key = "ratio_worst", .title = "largest", .align = SM__RIGHT },
+	};
+	struct sm__table *t = sm__table_new(columns, SM__ARRAY_SIZE(columns));
+	int error;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct sm__stats c = sm__stats_of(all[i].changes, all[i].n);
+		struct sm__stats r = sm__stats_of(all[i].ratio_changes, all[i].n_ratios);
+
+		sm__table_row(t);
+		sm__table_text(t, all[i].benchmark);
+		sm__table_count(t, all[i].n);
+		sm__table_count(t, all[i].marked);
+		sm__table_percent(t, c.median);
+		sm__table_percent(t, c.max);
+		sm__table_percent(t, r.median);
+		sm__table_percent(t, r.max);
+	}
+	fputc('\n', out);
+	error = sm__table_print(t, out, markdown ? SM__TABLE_MARKDOWN : SM__TABLE_TEXT);
+	sm__table_free(t);
+	return error;
+}
+
+static void free_movement(struct movement *all, size_t n)
+{
+	for (size_t i = 0; all && i < n; i++) {
+		free(all[i].changes);
+		free(all[i].ratio_changes);
+	}
+	free(all);
+}
+
 static void compare_row(struct sm__table *t, const json_t *old, const json_t *new)
 {
 	struct sm__stats a = summary(old), b = summary(new);
@@ -167,28 +251,40 @@ static int compare_files(json_t *a, json_t *b, FILE *out, bool markdown)
 {
 	const json_t *rows = json_object_get(a, "rows"), *others = json_object_get(b, "rows");
 	struct sm__table *t = new_table();
-	size_t from = 0, i, paired = 0;
+	size_t n = json_array_size(rows), from = 0, i, paired = 0;
+	struct movement *moved = calloc(n + 1, sizeof(*moved)), *m;
+	unsigned n_moved = 0;
+	int error = moved ? 0 : -ENOMEM;
 	json_t *row;
-	int result = FINE;
 
 	json_array_foreach(rows, i, row)
 	{
-		const json_t *other = partner(others, row, &from);
+		const json_t *other = error ? NULL : partner(others, row, &from);
 
-		if (other) {
-			compare_row(t, row, other);
-			paired++;
-		}
+		if (!other)
+			continue;
+		compare_row(t, row, other);
+		paired++;
+		m = movement_of(moved, &n_moved, text_of(row, "benchmark"), n);
+		if (m)
+			note_movement(m, row, other);
+		else
+			error = -ENOMEM;
 	}
-	if (paired)
-		result = sm__table_print(t, out, markdown ? SM__TABLE_MARKDOWN : SM__TABLE_TEXT);
+	if (paired && !error)
+		error = sm__table_print(t, out, markdown ? SM__TABLE_MARKDOWN : SM__TABLE_TEXT);
+	if (paired && !error)
+		error = print_movement(moved, n_moved, out, markdown);
 	sm__table_free(t);
+	free_movement(moved, n + 1);
+	if (error)
+		return refuse("the comparison", strerror(-error));
 	if (!paired)
 		return refuse("the files", "no row is in both");
 	fprintf(out, "%zu rows compared, %zu only in the old file, %zu only in the new\n", paired,
-		json_array_size(rows) - paired, json_array_size(others) - paired);
+		n - paired, json_array_size(others) - paired);
 	warn_of_machines(a, b, out);
-	return result ? UNUSABLE : FINE;
+	return FINE;
 }
 
 int bench_compare(const char *old_path, const char *new_path, FILE *out, bool markdown)

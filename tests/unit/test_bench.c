@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The benchmark harness: sampling, rows, peers, JSON and CSV, compare (compare.c I1 to I3). */
+/* The benchmark harness: sampling, rows, peers, JSON and CSV, compare (compare.c I1 to I4). */
 #include "base/base.h"
 #include "harness_internal.h"
 #include "peers/peer.h"
@@ -233,11 +233,13 @@ static void compare_marks_changes(void **state)
 	assert_non_null(strstr(out, "a           100.000  +20.0%  120.000  ns    ***   worse"));
 	assert_non_null(strstr(out, "b           100.000  +10.0%  110.000  ns    ~"));
 	assert_non_null(strstr(out, "c           100.000  +50.0%  150.000  ns    ***   better"));
+	/* I3 */
+	assert_non_null(strstr(out, "x             3       2         +20.0%   +50.0%"));
 	assert_non_null(strstr(out, "3 rows compared, 0 only in the old file, 0 only in the new"));
 	free(out);
 }
 
-/* I1, I3 */
+/* I1, I4 */
 static void compare_refuses(void **state)
 {
 	static const char *const good = FILE_OF("x", ROW("a", "lower", "1", "1"));
