@@ -155,7 +155,7 @@ uint64_t bench_peer_ask_more(struct bench_peer *p, const char *what, uint64_t n,
 	line[strcspn(line, "\n")] = '\0';
 	ns = strtoull(line, &at, 10);
 	if (at == line)
-		return peer_fail("%s", line);
+		return peer_fail("%s", strncmp(line, "error ", 6) ? line : line + 6);
 	for (unsigned i = 0; i < n_more; i++) {
 		char *end;
 
