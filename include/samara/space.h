@@ -222,6 +222,7 @@ enum sm_vm_flags {
 	SM_VM_DROPPABLE = 1 << 25,
 	SM_VM_SEALED = 1 << 26,
 	SM_VM_MIXEDMAP = 1 << 27,
+	SM_VM_SYNC = 1 << 28,
 };
 
 /* One VMA as it was at one instant. */

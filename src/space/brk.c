@@ -35,6 +35,8 @@ static int grow(struct sm__op *op, sm_addr start, sm_addr end)
 	if (sm__charge(s, pages))
 		return -ENOMEM;
 	m.prev = sm__vma_before(s, start);
+	if (m.prev && m.prev->end <= s->o.start_brk)
+		m.prev = NULL; /* in front of the heap: not the heap's to grow */
 	if (sm__merge_or_new(&m)) {
 		sm__uncharge(s, pages);
 		return -ENOMEM;

@@ -38,10 +38,10 @@ uint64_t sm__prot_flags(int prot)
 }
 
 /* What MAP_SHARED ignores and MAP_SHARED_VALIDATE accepts. */
-static const int legacy_flags = SM_MAP_TYPE | SM_MAP_FIXED | SM_MAP_ANONYMOUS | SM_MAP_32BIT |
-				SM_MAP_GROWSDOWN | SM_MAP_DENYWRITE | SM_MAP_EXECUTABLE |
-				SM_MAP_LOCKED | SM_MAP_NORESERVE | SM_MAP_POPULATE |
-				SM_MAP_NONBLOCK | SM_MAP_STACK | SM_MAP_HUGETLB;
+static const int legacy_flags =
+	SM_MAP_TYPE | SM_MAP_FIXED | SM_MAP_ANONYMOUS | SM_MAP_32BIT | SM_MAP_GROWSDOWN |
+	SM_MAP_DENYWRITE | SM_MAP_EXECUTABLE | SM_MAP_LOCKED | SM_MAP_NORESERVE | SM_MAP_POPULATE |
+	SM_MAP_NONBLOCK | SM_MAP_STACK | SM_MAP_HUGETLB | 0x7c000000 /* size of huge pages */;
 
 static int check_arguments(struct mapping *m)
 {
@@ -112,7 +112,8 @@ static int check_file(struct mapping *m)
 	int type = m->flags & SM_MAP_TYPE;
 
 	/* the last byte must have an offset in the signed 64-bit numbers */
-	if (m->offset > INT64_MAX || m->length > (uint64_t)INT64_MAX - m->offset)
+	if (!(info->mode & SM_FILE_DIRECTORY) &&
+	    (m->offset > INT64_MAX || m->length > (uint64_t)INT64_MAX - m->offset))
 		return -EOVERFLOW;
 	switch (type) {
 	case SM_MAP_SHARED_VALIDATE:
@@ -185,7 +186,8 @@ static int check_under_lock(struct mapping *m)
 	m->vm_flags = sm__prot_flags(m->prot) | s->def_flags | SM_VM_MAYREAD | SM_VM_MAYWRITE |
 		      SM_VM_MAYEXEC | (m->flags & SM_MAP_GROWSDOWN ? SM_VM_GROWSDOWN : 0) |
 		      (m->flags & SM_MAP_LOCKED ? SM_VM_LOCKED : 0) |
-		      (m->flags & SM_MAP_STACK ? SM_VM_NOHUGEPAGE : 0);
+		      (m->flags & SM_MAP_STACK ? SM_VM_NOHUGEPAGE : 0) |
+		      (m->flags & SM_MAP_SYNC ? SM_VM_SYNC : 0);
 	err = place(m);
 	if (err)
 		return err;

@@ -82,6 +82,8 @@ static int check_growth(const struct remap *r)
 /* r->vma is set, or there is none. */
 static int check_vma(struct remap *r)
 {
+	uint64_t moved;
+
 	if (!r->vma)
 		return -EFAULT;
 	r->vm_flags = r->vma->flags;
@@ -93,7 +95,9 @@ static int check_vma(struct remap *r)
 		return -EINVAL;
 	if (!new_address_given(r) && r->new_length <= r->old_length)
 		return 0; /* nothing, or a shrink: may reach over other VMAs */
-	if (r->old_length > r->vma->end - r->addr)
+	/* when it shrinks, the tail goes first, over whatever VMAs and holes it spans */
+	moved = r->old_length < r->new_length ? r->old_length : r->new_length;
+	if (moved > r->vma->end - r->addr)
 		return -EFAULT;
 	return r->new_length > r->old_length ? check_growth(r) : 0;
 }
