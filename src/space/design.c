@@ -231,8 +231,8 @@ size_t sm_design_format(const struct sm_design *d, char *buf, size_t size)
 	size_t best = SM__ARRAY_SIZE(presets) - 1, at;
 
 	for (size_t i = 0; i < SM__ARRAY_SIZE(presets); i++)
-		if (distance(d, &presets[i].design) < distance(d, &presets[best].design))
-			best = i;
+		if (distance(d, &presets[i].design) <= distance(d, &presets[best].design))
+			best = i; /* of equal ones the newest names it */
 	at = (size_t)snprintf(buf, size, "%s", presets[best].name);
 	for (size_t i = 0; i < SM__ARRAY_SIZE(choices); i++) {
 		unsigned v = get(d, &choices[i]);
