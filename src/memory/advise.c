@@ -109,9 +109,9 @@ static void age_one(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr,
 	sm__pte e = atomic_load_explicit(slot->entry, memory_order_relaxed);
 	struct sm__frame *f = sm__frame(mm->pool, sm__pte_pfn(e));
 
-	/* As Linux: only pages that this space alone maps. The page cache's reference does not count. */
+	/* As Linux: of private pages only those that this space alone has. */
 	if ((e & SM__PTE_SPECIAL) ||
-	    atomic_load_explicit(&f->refs, memory_order_relaxed) > (e & SM__PTE_ANON ? 1u : 2u))
+	    ((e & SM__PTE_ANON) && atomic_load_explicit(&f->refs, memory_order_relaxed) > 1))
 		return;
 	if (sm__frame_flags(f) & (SM__F_ACTIVE | SM__F_REFERENCED))
 		sm__frame_clear(f, SM__F_ACTIVE | SM__F_REFERENCED);

@@ -15,8 +15,9 @@
  * I2 A free block is the largest it can be: no two free buddies of equal order below order 9.
  * I3 Number 0 is the shared zero page: it is never handed out, so 0 also means "none".
  * I4 SM__F_CLEAN on a free block: its bytes are zero.
- * I5 A frame's refs counts page-table entries that map it, plus one for the page cache that holds
- *    it, plus one for whoever works on it. It goes from 0 to 1 only by allocation. With refs == 1,
+ * I5 A frame's refs counts the page-table entries that map it as private memory, or one for the page
+ *    cache that holds it (whose mappings are not counted: pagecache.h I2), plus one for whoever works
+ *    on it. It goes from 0 to 1 only by allocation. With refs == 1,
  *    held by an entry whose table is locked, nobody can add one: a look-up in the page cache adds
  *    under the object's lock and only while the slot holds one.
  * G1 What was written to a frame before it was freed happens before its next holder's first access.
@@ -82,7 +83,7 @@ struct sm__frame {
 			uint64_t checksum; /* of the last merge pass */
 		} anon;
 	};
-	uint64_t reserved;
+	uint64_t link; /* of whoever has taken the frame out: the next in a list */
 };
 
 _Static_assert(sizeof(struct sm__frame) == 32, "two descriptors a line");

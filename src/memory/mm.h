@@ -12,7 +12,8 @@
  *    dead, and is freed after a grace period: a walker in a read section may still read it, and one
  *    that locks it finds dead and walks again.
  * I3 Two tables are locked parent first; two of level 0 by frame number.
- * I4 A present entry without SPECIAL holds one reference of its frame.
+ * I4 A present entry with ANON (and not SPECIAL) holds one reference of its frame. One that maps a
+ *    page of an object holds none: the object takes the page out of every mm before it lets go.
  * G1 Entries are read without locks (acquire) and give a frame that stays valid as long as the
  *    reader runs a TLB of this mm that has not acknowledged, or holds the table's lock.
  */
@@ -123,6 +124,14 @@ int sm__pt_lock_pmd(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot 
 void sm__pt_unlock(struct sm__slot *slot);
 /* Stores under the lock and keeps used (I1). */
 void sm__pt_set(struct sm__mm *mm, struct sm__slot *slot, _Atomic uint64_t *entry, sm__pte value);
+/* n entries that were 0 have been stored (I1). */
+static inline void sm__pt_filled(struct sm__mm *mm, struct sm__slot *slot, unsigned n)
+{
+	if (n && !slot->table->table.used)
+		atomic_fetch_sub_explicit(&mm->nr_empty, 1, memory_order_relaxed);
+	slot->table->table.used = (uint16_t)(slot->table->table.used + n);
+}
+
 /* The entry that translates addr right now, without a lock; 0 where there is none. *level: 0 or 1.
  * Context: RCU read section. */
 sm__pte sm__pt_read(struct sm__mm *mm, sm_addr addr, _Atomic uint64_t **entry, unsigned *level);
@@ -212,7 +221,8 @@ uint32_t sm__mm_merge_stable(struct sm__mm *mm, sm_addr addr);
 bool sm__mm_merge(struct sm__mm *mm, sm_addr addr, uint32_t pfn, struct sm__mmu_gather *g);
 
 /* MADV_HWPOISON: the page at addr is lost: its entry becomes a poison marker, its frame is never
- * handed out again. 0, -ENOENT. soft: the contents move to another frame: 0, -ENOENT, -ENOMEM. */
+ * handed out again. soft: the contents move to another frame. 0, -ENOENT, -ENOMEM. Context: no lock
+ * of a space (a page of an object leaves every space). */
 int sm__mm_poison(struct sm__mm *mm, sm_addr addr, bool soft);
 
 #endif

@@ -67,7 +67,7 @@ static struct sm__pages_node *new_node(unsigned shift)
 }
 
 /* The slot of index, or NULL where the tree does not reach. */
-static _Atomic uintptr_t *find_slot(struct sm__pages *pages, uint64_t index)
+_Atomic uintptr_t *sm__pages_slots(struct sm__pages *pages, uint64_t index)
 {
 	/* acquire: pairs with the release that linked the node */
 	struct sm__pages_node *n = atomic_load_explicit(&pages->root, memory_order_acquire);
@@ -144,7 +144,7 @@ bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 	bool was_there;
 
 	sm__spin_lock(&pages->lock);
-	slot = find_slot(pages, index);
+	slot = sm__pages_slots(pages, index);
 	was_there = slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn;
 	if (was_there) {
 		sm__frame_set(sm__frame(pages->memory->pool, pfn), SM__F_GONE);
@@ -161,7 +161,7 @@ uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
 	uint32_t pfn;
 
 	sm__spin_lock(&pages->lock);
-	slot = find_slot(pages, index);
+	slot = sm__pages_slots(pages, index);
 	pfn = slot ? (uint32_t)atomic_load_explicit(slot, memory_order_relaxed) : 0;
 	if (pfn)
 		sm__frame_get(sm__frame(pages->memory->pool, pfn));
@@ -169,26 +169,12 @@ uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
 	return pfn;
 }
 
-static bool is_ready(uint32_t flags)
+bool sm__pages_is_ready(struct sm__pages *pages, uint64_t index)
 {
-	return (flags & (SM__F_UPTODATE | SM__F_ERROR | SM__F_POISON)) == SM__F_UPTODATE;
-}
+	_Atomic uintptr_t *slot = sm__pages_slots(pages, index);
+	uint32_t pfn = slot ? (uint32_t)atomic_load_explicit(slot, memory_order_acquire) : 0;
 
-void sm__pages_get_ready(struct sm__pages *pages, uint64_t first, unsigned nr, uint32_t *pfns)
-{
-	struct sm__pool *pool = pages->memory->pool;
-	_Atomic uintptr_t *slot;
-
-	sm__spin_lock(&pages->lock);
-	slot = find_slot(pages, first);
-	for (unsigned i = 0; i < nr; i++) {
-		pfns[i] = slot ? (uint32_t)atomic_load_explicit(slot + i, memory_order_relaxed) : 0;
-		if (pfns[i] && !is_ready(sm__frame_flags(sm__frame(pool, pfns[i]))))
-			pfns[i] = 0;
-		if (pfns[i])
-			sm__frame_get(sm__frame(pool, pfns[i]));
-	}
-	sm__spin_unlock(&pages->lock);
+	return pfn && sm__page_is_ready(sm__frame_flags(sm__frame(pages->memory->pool, pfn)));
 }
 
 uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index)
@@ -243,12 +229,48 @@ void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__
 
 /* ---------------------------------------------------------------- dropping */
 
+/* Pages that have left their slots and are still mapped: a list through frame.link. */
+struct leaving {
+	uint32_t first;
+	uint64_t nr, limit;
+	uint64_t lo, hi; /* indexes */
+};
+
+static void leave(struct sm__pages *pages, struct leaving *l, uint64_t index, uint32_t pfn)
+{
+	sm__frame(pages->memory->pool, pfn)->link = l->first;
+	l->first = pfn;
+	if (!l->nr++ || index < l->lo)
+		l->lo = index;
+	if (index > l->hi)
+		l->hi = index;
+}
+
+/* After they were unmapped everywhere (I2). */
+static void let_go(struct sm__pages *pages, struct leaving *l)
+{
+	while (l->first) {
+		uint32_t pfn = l->first;
+
+		l->first = (uint32_t)sm__frame(pages->memory->pool, pfn)->link;
+		sm__frame_put(pages->memory->pool, pfn);
+	}
+}
+
 static bool drop_page(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
-	(void)arg;
 	if (sm__pages_remove(pages, index, pfn))
-		sm__frame_put(pages->memory->pool, pfn);
+		leave(pages, arg, index, pfn);
 	return true;
+}
+
+void sm__pages_lose(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+{
+	struct leaving l = { 0 };
+
+	drop_page(pages, index, pfn, &l);
+	sm__pages_unmap(pages, index, index, SM__ZAP_FILE_ONLY);
+	let_go(pages, &l);
 }
 
 /* Zeroes part of a cached page. */
@@ -269,6 +291,7 @@ static void zero_part(struct sm__pages *pages, uint64_t from, uint64_t to)
 void sm__pages_truncate(struct sm__pages *pages, uint64_t size)
 {
 	uint64_t page = 1ull << pages->page_shift, first, old;
+	struct leaving l = { 0 };
 
 	/* acq_rel: a fault that sees the old size is unmapped below (I2) */
 	old = atomic_exchange_explicit(&pages->size, size, memory_order_acq_rel);
@@ -276,14 +299,16 @@ void sm__pages_truncate(struct sm__pages *pages, uint64_t size)
 		return;
 	first = sm__pages_count(pages);
 	zero_part(pages, size, SM__ALIGN_UP(size, page));
-	sm__pages_each(pages, first, UINT64_MAX, drop_page, NULL);
+	sm__pages_each(pages, first, UINT64_MAX, drop_page, &l);
 	sm__pages_unmap(pages, first, UINT64_MAX, 0);
+	let_go(pages, &l);
 }
 
 void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len)
 {
 	uint64_t page = 1ull << pages->page_shift, end = offset + len;
 	uint64_t first = SM__ALIGN_UP(offset, page), last = SM__ALIGN_DOWN(end, page);
+	struct leaving l = { 0 };
 
 	if (first > last) {
 		zero_part(pages, offset, end);
@@ -295,34 +320,49 @@ void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len)
 		return;
 	first >>= pages->page_shift;
 	last = (last >> pages->page_shift) - 1;
-	sm__pages_each(pages, first, last, drop_page, NULL);
+	sm__pages_each(pages, first, last, drop_page, &l);
 	sm__pages_unmap(pages, first, last, SM__ZAP_FILE_ONLY);
+	let_go(pages, &l);
 }
 
-/* One clean, unmapped page goes. */
+/*
+ * One clean page goes. GONE is set before DIRTY is looked at, and a write that is noticed sets DIRTY
+ * before it looks at GONE: one of the two sees the other.
+ */
 static bool shrink_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
 	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
-	uint64_t *left = arg;
+	const uint32_t busy = SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK | SM__F_POISON;
+	struct leaving *l = arg;
 	_Atomic uintptr_t *slot;
-	bool gone;
 
 	sm__spin_lock(&pages->lock);
-	slot = find_slot(pages, index);
-	/* With the slot's reference alone, nobody can add one while the lock is held. */
-	gone = slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn &&
-	       atomic_load_explicit(&f->refs, memory_order_acquire) == 1 &&
-	       !(sm__frame_flags(f) & (SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK));
-	if (gone) {
-		atomic_store_explicit(slot, 0, memory_order_release);
-		atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
+	slot = sm__pages_slots(pages, index);
+	if (slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn) {
+		sm__frame_set(f, SM__F_GONE);
+		if (sm__frame_flags(f) & busy) {
+			sm__frame_clear(f, SM__F_GONE);
+		} else {
+			atomic_store_explicit(slot, 0, memory_order_release);
+			atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
+			leave(pages, l, index, pfn);
+		}
 	}
 	sm__spin_unlock(&pages->lock);
-	if (gone) {
-		sm__frame_put(pages->memory->pool, pfn);
-		--*left;
-	}
-	return *left > 0;
+	return l->nr < l->limit;
+}
+
+static uint64_t shrink_object(struct sm__pages *pages, uint64_t limit)
+{
+	struct leaving l = { .limit = limit };
+
+	if (pages->is_volatile)
+		return 0;
+	sm__pages_each(pages, 0, UINT64_MAX, shrink_one, &l);
+	if (l.nr)
+		sm__pages_unmap(pages, l.lo, l.hi, SM__ZAP_FILE_ONLY);
+	let_go(pages, &l);
+	return l.nr;
 }
 
 /* An object of a bucket, kept alive by a file count of its own; NULL at the end. */
@@ -350,8 +390,7 @@ uint64_t sm__pages_shrink(struct sm__memory *m, uint64_t nr)
 		struct sm__pages *p;
 
 		for (unsigned i = 0; left && (p = next_object(m, b, i)); i++) {
-			if (!p->is_volatile)
-				sm__pages_each(p, 0, UINT64_MAX, shrink_one, &left);
+			left -= shrink_object(p, left);
 			sm__pages_detach_file(p, NULL);
 		}
 	}

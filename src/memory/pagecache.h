@@ -9,9 +9,9 @@
  *                      +-> mm, mm, mm
  *
  * I1 A frame in a slot has SM__F_FILE, this object and this index, and one reference for the slot.
- * I2 A frame that left its slot has SM__F_GONE first: who holds a reference and the lock of the
- *    table it is about to fill, and finds no GONE, has filled it before the unmapping that follows
- *    every removal reaches that table.
+ * I2 An entry that maps a page of the object is made under the lock of its table and the object's,
+ *    while the slot holds the frame. Whoever empties a slot (GONE first) then unmaps the page from
+ *    every mapper, waits for the TLBs, and only then drops the slot's reference.
  * I3 A mapping of a shared page that lets writes through has D, and its frame has SM__F_DIRTY,
  *    unless a write-back of the page is on its way to take both away. (Not for SM_FILE_VOLATILE.)
  * I4 BUSY is held by at most one thread; contents are filled, written back, and the slot emptied
@@ -20,6 +20,7 @@
  * I6 Inner nodes are freed with the object only, so that a walk over all pages (sm__pages_each)
  *    needs no lock; a look-up that takes a reference does (frame.h I5).
  *
+ * Lock order: a table's lock before the object's lock.
  * Letters: A atomic; O the object's lock; H memory->lock.
  */
 #ifndef SM_MEMORY_PAGECACHE_H
@@ -75,11 +76,15 @@ void sm__pages_forget_mapper(struct sm__mm *mm);
 
 /* The frame of a page, with a reference, or 0; it may be BUSY. */
 uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index);
-/*
- * The frames of [first, first + nr) that can be mapped now (up to date, whole), each with a
- * reference, 0 where there is none. The range lies in one aligned group of SM__AROUND pages.
- */
-void sm__pages_get_ready(struct sm__pages *pages, uint64_t first, unsigned nr, uint32_t *pfns);
+/* Whether the page could be mapped just now: in its slot, up to date, whole. */
+bool sm__pages_is_ready(struct sm__pages *pages, uint64_t index);
+/* The slots from index on (to the next multiple of SM__AROUND), or NULL. */
+_Atomic uintptr_t *sm__pages_slots(struct sm__pages *pages, uint64_t index);
+static inline bool sm__page_is_ready(uint32_t flags)
+{
+	return (flags & (SM__F_UPTODATE | SM__F_ERROR | SM__F_POISON | SM__F_GONE)) ==
+	       SM__F_UPTODATE;
+}
 /* The page of an object that is born zero; made if it is missing. 0: no memory. May hold a table. */
 uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index);
 /*
@@ -103,7 +108,9 @@ void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len);
 /* Writes dirty pages [first, last] back through file. 0 or the first error. Context: as fetch. */
 int sm__pages_write_back(struct sm__pages *pages, struct sm_file *file, uint64_t first,
 			 uint64_t last);
-/* Drops up to nr clean pages that nobody maps, of all objects. */
+/* The page is broken: out of its slot, out of every mm. Context: as truncate. */
+void sm__pages_lose(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+/* Drops up to nr clean pages of all objects, unmapping them. Context: no lock. */
 uint64_t sm__pages_shrink(struct sm__memory *memory, uint64_t nr);
 /* I1 over all slots, and nr. Context: nobody uses the object. */
 bool sm__pages_is_valid(struct sm__pages *pages);
@@ -112,8 +119,10 @@ bool sm__pages_is_valid(struct sm__pages *pages);
 typedef bool (*sm__pages_visit)(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg);
 void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__pages_visit visit,
 		    void *arg);
-/* Takes the page out of its slot (I2); false when the slot holds something else. The slot's reference
- * goes to the caller. */
+/*
+ * Takes the page out of its slot; false when the slot holds something else. The slot's reference goes
+ * to the caller, who unmaps before dropping it (I2).
+ */
 bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn);
 /* 0, -EEXIST, -ENOMEM. On success the slot has taken its own reference. */
 int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn);

@@ -19,7 +19,8 @@
  *    contents and its reference are safe only there).
  * I2 A translation to another frame becomes visible only after every TLB has dropped the old one:
  *    the entry is 0 meanwhile, and who faults on it waits for the table's lock.
- * I3 A page of an object is entered only if, under the table's lock, it is not gone (pagecache.h I2).
+ * I3 A page of an object is entered under the object's lock too, while it is in its slot; a copy of
+ *    one is entered only if, under the table's lock, it is not gone (pagecache.h I2).
  */
 #include "memory/pagefault.h"
 #include "memory/gather.h"
@@ -63,70 +64,31 @@ static void drop_prepared(struct sm__page_fault *pf)
 		sm__frame_put(pool, pf->fresh);
 	if (pf->source)
 		sm__frame_put(pool, pf->source);
-	for (unsigned i = 0; i < pf->nr_around; i++)
-		if (pf->around[i])
-			sm__frame_put(pool, pf->around[i]);
 	pf->fresh = pf->source = 0;
-	pf->nr_around = 0;
+	pf->map_object = false;
 }
 
-/* The one page of the object that the access needs. */
-static int get_page(struct sm__page_fault *pf, uint32_t *pfn)
+/* The page of the object is there, or is made if that takes no waiting. */
+static int find_page(struct sm__page_fault *pf)
 {
 	uint64_t size = sm__pages_count(pf->pages);
+	uint32_t pfn;
 
-	*pfn = 0;
-	if (pf->index < size)
-		sm__pages_get_ready(pf->pages, pf->index, 1, pfn);
-	if (*pfn)
+	if (pf->index < size && sm__pages_is_ready(pf->pages, pf->index))
 		return GO;
 	if (pf->pages->is_volatile) {
 		if (pf->index >= size)
 			return SM__PAGE_BUS;
-		*pfn = sm__pages_make(pf->pages, pf->index);
-		if (!*pfn)
+		pfn = sm__pages_make(pf->pages, pf->index);
+		if (!pfn)
 			return SM__PAGE_NOMEM;
-		return sm__frame_flags(frame_of(pf, *pfn)) & SM__F_POISON ? SM__PAGE_POISON : GO;
+		sm__frame_put(pf->mm->pool, pfn);
+		return GO;
 	}
 	/* Beyond the end as far as we know: only the file itself can say that it has not grown. */
 	if (pf->index >= size && pf->major)
 		return SM__PAGE_BUS;
 	return SM__PAGE_FETCH;
-}
-
-/* The pages of the object in the 16 around addr, within the area and its table. */
-static int get_around(struct sm__page_fault *pf)
-{
-	unsigned shift = pf->mm->page_shift;
-	sm_addr page = page_of(pf);
-	uint64_t back = pf->index % SM__AROUND, ahead = SM__AROUND - back,
-		 size = sm__pages_count(pf->pages);
-	uint32_t mine;
-	int out;
-
-	if (pf->index >= size)
-		return get_page(pf, &mine);
-	if (back > (page - pf->start) >> shift)
-		back = (page - pf->start) >> shift;
-	if (back > sm__pt_index(pf->mm, page, 0))
-		back = sm__pt_index(pf->mm, page, 0);
-	if (ahead > (pf->end - page) >> shift)
-		ahead = (pf->end - page) >> shift;
-	if (ahead > SM__PT_ENTRIES - sm__pt_index(pf->mm, page, 0))
-		ahead = SM__PT_ENTRIES - sm__pt_index(pf->mm, page, 0);
-	if (ahead > size - pf->index)
-		ahead = size - pf->index;
-	pf->nr_around = (uint8_t)(back + ahead);
-	pf->around_addr = page - (back << shift);
-	sm__pages_get_ready(pf->pages, pf->index - back, pf->nr_around, pf->around);
-	if (pf->around[back])
-		return GO;
-	out = get_page(pf, &mine);
-	if (out == GO)
-		pf->around[back] = mine;
-	else
-		drop_prepared(pf);
-	return out;
 }
 
 static int prepare_missing(struct sm__page_fault *pf)
@@ -136,12 +98,17 @@ static int prepare_missing(struct sm__page_fault *pf)
 
 	if (!pf->pages)
 		return !write || make_fresh(pf, SM__ALLOC_ZERO) ? GO : SM__PAGE_NOMEM;
-	if (!write || pf->shared)
-		return get_around(pf);
-	/* A private copy at once: one fault instead of two. */
-	out = get_page(pf, &pf->source);
+	out = find_page(pf);
 	if (out != GO)
 		return out;
+	if (!write || pf->shared) {
+		pf->map_object = true;
+		return GO;
+	}
+	/* A private copy at once: one fault instead of two. */
+	pf->source = sm__pages_get(pf->pages, pf->index);
+	if (!pf->source || !sm__page_is_ready(sm__frame_flags(frame_of(pf, pf->source))))
+		return AGAIN;
 	if (!make_fresh(pf, 0))
 		return SM__PAGE_NOMEM;
 	memcpy(sm__frame_ptr(pf->mm->pool, pf->fresh), sm__frame_ptr(pf->mm->pool, pf->source),
@@ -238,45 +205,79 @@ static void replace(struct sm__page_fault *pf, struct sm__slot *slot)
 	pf->fresh = 0;
 }
 
-/* Maps the object's pages around addr where nothing is; each entry takes over the reference. */
+/* The pages of the 16 around addr that lie in the area, the table and the object: how far back, and
+ * how many in all. */
+static unsigned window(const struct sm__page_fault *pf, unsigned *nr)
+{
+	unsigned shift = pf->mm->page_shift, at = sm__pt_index(pf->mm, pf->addr, 0);
+	uint64_t back = pf->index % SM__AROUND, ahead = SM__AROUND - back;
+	uint64_t size = sm__pages_count(pf->pages);
+	sm_addr page = page_of(pf);
+
+	if (back > (page - pf->start) >> shift)
+		back = (page - pf->start) >> shift;
+	if (back > at)
+		back = at;
+	if (ahead > (pf->end - page) >> shift)
+		ahead = (pf->end - page) >> shift;
+	if (ahead > SM__PT_ENTRIES - at)
+		ahead = SM__PT_ENTRIES - at;
+	if (ahead > size - pf->index)
+		ahead = pf->index < size ? size - pf->index : 0;
+	*nr = (unsigned)(back + ahead);
+	return (unsigned)back;
+}
+
+/* What the entry of a page of the object allows from the start. */
+static uint64_t object_bits(const struct sm__page_fault *pf)
+{
+	if (unnoticed(pf))
+		return perms_of(pf) | SM__PTE_D;
+	return perms_of(pf) & ~SM__PTE_W;
+}
+
+/* Maps the object's pages around addr where nothing is. AGAIN: the one at addr has gone meanwhile. */
 static int enter_around(struct sm__page_fault *pf, struct sm__slot *slot)
 {
-	uint64_t bits = perms_of(pf);
-	unsigned mine = (unsigned)((page_of(pf) - pf->around_addr) >> pf->mm->page_shift);
-	_Atomic uint64_t *first = slot->entry - mine;
+	uint64_t bits = object_bits(pf);
+	unsigned nr, back = window(pf, &nr);
+	_Atomic uint64_t *entry = slot->entry - back;
+	_Atomic uintptr_t *pfns;
 	int64_t mapped = 0;
+	bool found = false;
 
-	if (unnoticed(pf))
-		bits |= SM__PTE_D;
-	else
-		bits &= ~SM__PTE_W;
-	for (unsigned i = 0; i < pf->nr_around; i++) {
+	sm__spin_lock(&pf->pages->lock);
+	pfns = sm__pages_slots(pf->pages, pf->index - back);
+	for (unsigned i = 0; pfns && i < nr; i++) {
+		uint32_t pfn = (uint32_t)atomic_load_explicit(&pfns[i], memory_order_relaxed);
 		uint64_t extra = 0;
 
-		if (!pf->around[i] || atomic_load_explicit(&first[i], memory_order_relaxed))
+		if (!pfn || atomic_load_explicit(&entry[i], memory_order_relaxed) ||
+		    !sm__page_is_ready(sm__frame_flags(frame_of(pf, pfn))))
 			continue;
-		if (sm__frame_flags(frame_of(pf, pf->around[i])) & SM__F_GONE)
-			continue;
-		if (i == mine) {
+		if (i == back) {
+			found = true;
 			extra = SM__PTE_A;
 			if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf)) {
-				sm__frame_set(frame_of(pf, pf->around[i]), SM__F_DIRTY);
+				sm__frame_set(frame_of(pf, pfn), SM__F_DIRTY);
 				extra |= SM__PTE_W | SM__PTE_D;
 			}
 		}
-		sm__pt_set(pf->mm, slot, &first[i], sm__pte_make(pf->around[i], bits | extra));
-		pf->around[i] = 0;
+		/* release: pairs with the walkers; used is counted once, below */
+		atomic_store_explicit(&entry[i], sm__pte_make(pfn, bits | extra),
+				      memory_order_release);
 		mapped++;
 	}
+	sm__spin_unlock(&pf->pages->lock);
+	sm__pt_filled(pf->mm, slot, (unsigned)mapped);
 	if (mapped)
 		sm__mm_rss_add(pf->mm, SM__RSS_FILE, mapped);
-	/* Truncated since prepare: look again. */
-	return pf->around[mine] ? AGAIN : SM__PAGE_DONE;
+	return found ? SM__PAGE_DONE : AGAIN;
 }
 
 static int install_missing(struct sm__page_fault *pf, struct sm__slot *slot)
 {
-	if (pf->nr_around)
+	if (pf->map_object)
 		return enter_around(pf, slot);
 	if (pf->source && (sm__frame_flags(frame_of(pf, pf->source)) & SM__F_GONE))
 		return AGAIN;
@@ -321,7 +322,8 @@ static int install_copy(struct sm__page_fault *pf, struct sm__slot *slot, sm__pt
 		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
 	}
 	/* The TLBs have dropped it. */
-	pf->source = old;
+	if (e & SM__PTE_ANON)
+		pf->source = old;
 	return SM__PAGE_DONE;
 }
 
@@ -336,10 +338,14 @@ static int install_present(struct sm__page_fault *pf, struct sm__slot *slot, sm_
 	if (pf->access == SM_ACCESS_WRITE) {
 		if (!(e & SM__PTE_W) && !pf->shared)
 			return install_copy(pf, slot, e);
-		if (pf->shared && !unnoticed(pf))
+		if (pf->shared && !unnoticed(pf)) {
 			sm__frame_set(f, SM__F_DIRTY);
-		else if ((e & SM__PTE_ANON) && (sm__frame_flags(f) & SM__F_LAZYFREE))
+			/* Being dropped (shrink_one): it will be gone from here in a moment. */
+			if (sm__frame_flags(f) & SM__F_GONE)
+				return AGAIN;
+		} else if ((e & SM__PTE_ANON) && (sm__frame_flags(f) & SM__F_LAZYFREE)) {
 			sm__frame_clear(f, SM__F_LAZYFREE);
+		}
 		add |= SM__PTE_W | SM__PTE_D;
 	}
 	if ((e | add) != atomic_load_explicit(slot->entry, memory_order_relaxed))
@@ -380,8 +386,7 @@ enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
 	int out;
 
 	pf->fresh = pf->source = 0;
-	pf->nr_around = 0;
-	pf->must_copy = false;
+	pf->map_object = pf->must_copy = false;
 	do {
 		struct sm__slot slot;
 		sm__pte e = peek(pf);

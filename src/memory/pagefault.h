@@ -34,12 +34,10 @@ struct sm__page_fault {
 	bool major; /* out: had to read */
 
 	/* between prepare and install */
-	uint32_t fresh;		     /* a frame for a private copy */
-	uint32_t source;	     /* of the object, to copy from */
-	uint32_t around[SM__AROUND]; /* of the object, to map */
-	sm_addr around_addr;
-	uint8_t nr_around;
-	bool must_copy; /* found shared under the lock */
+	uint32_t fresh;	 /* a frame for a private copy */
+	uint32_t source; /* of the object, to copy from */
+	bool map_object; /* enter pages of the object */
+	bool must_copy;	 /* found shared under the lock */
 };
 
 /* Context: no lock of memory, no RCU section; may wait for TLBs with one table locked (COW). */

@@ -27,11 +27,6 @@ static unsigned entries_in(const struct sm__mm *mm, sm_addr addr, sm_addr next)
 	return (unsigned)((next - addr) >> mm->page_shift);
 }
 
-static enum sm__rss kind_of(sm__pte e)
-{
-	return e & SM__PTE_ANON ? SM__RSS_ANON : SM__RSS_FILE;
-}
-
 /* ---------------------------------------------------------------- unmap */
 
 struct zap {
@@ -47,15 +42,16 @@ static bool zap_one(struct zap *z, struct sm__slot *slot, _Atomic uint64_t *entr
 	if (sm__pte_present(e)) {
 		if ((z->flags & SM__ZAP_FILE_ONLY) && (e & SM__PTE_ANON))
 			return true;
-		if (e & SM__PTE_SPECIAL) {
+		if ((e & SM__PTE_SPECIAL) || !(e & SM__PTE_ANON)) {
 			sm__pt_set(z->mm, slot, entry, 0);
+			z->rss[SM__RSS_FILE] -= !(e & SM__PTE_SPECIAL);
 			return true;
 		}
 		if (!sm__mmu_gather_has_room(z->g))
 			return false;
 		sm__pt_set(z->mm, slot, entry, 0);
 		sm__mmu_gather_frame(z->g, sm__pte_pfn(e));
-		z->rss[kind_of(e)]--;
+		z->rss[SM__RSS_ANON]--;
 		return true;
 	}
 	if (sm__pte_type(e) == SM__PTE_SWAP) {

@@ -26,7 +26,7 @@ static enum verdict judge(struct sm__mm *mm, sm__pte e)
 	if (e & SM__PTE_SPECIAL)
 		return KEEP;
 	if (!(e & SM__PTE_ANON))
-		return refs <= 2 && !f->file.pages->is_volatile ? UNMAP : KEEP;
+		return f->file.pages->is_volatile ? KEEP : UNMAP;
 	if (refs != 1 || (flags & SM__F_MERGED))
 		return KEEP;
 	if ((flags & SM__F_LAZYFREE) && !(e & SM__PTE_D))
@@ -87,7 +87,8 @@ static void drop_one(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr, sm_
 		     struct sm__mmu_gather *g)
 {
 	sm__pt_set(mm, slot, slot->entry, 0);
-	sm__mmu_gather_frame(g, sm__pte_pfn(e));
+	if (e & SM__PTE_ANON)
+		sm__mmu_gather_frame(g, sm__pte_pfn(e));
 	sm__mmu_gather_range(g, addr, addr + sm__pt_span(mm, 0));
 	sm__pt_unlock(slot);
 	sm__mm_rss_add(mm, e & SM__PTE_ANON ? SM__RSS_ANON : SM__RSS_FILE, -1);
@@ -175,7 +176,9 @@ int sm__mm_poison(struct sm__mm *mm, sm_addr addr, bool soft)
 {
 	struct sm__mmu_gather g;
 	struct sm__slot slot;
+	struct sm__pages *pages = NULL;
 	struct sm__frame *f;
+	uint64_t index = 0;
 	int err = 0;
 	sm__pte e;
 
@@ -190,18 +193,26 @@ int sm__mm_poison(struct sm__mm *mm, sm_addr addr, bool soft)
 	}
 	f = sm__frame(mm->pool, sm__pte_pfn(e));
 	sm__mmu_gather_begin(&g, mm);
-	if (soft && (e & SM__PTE_ANON)) {
+	if (!(e & SM__PTE_ANON)) {
+		/* Of an object: it leaves every mm; a soft one is simply read again. */
+		pages = f->file.pages;
+		index = f->file.index;
+		sm__frame_set(f, SM__F_POISON);
+	} else if (soft) {
 		err = move_away(mm, &slot, addr, e);
-	} else if (!soft) {
+	}
+	if (!soft) {
 		sm__pt_set(mm, &slot, slot.entry, sm__pte_marker(SM__PTE_POISON, 0));
 		sm__mm_rss_add(mm, e & SM__PTE_ANON ? SM__RSS_ANON : SM__RSS_FILE, -1);
 	}
-	if (!err && (!soft || (e & SM__PTE_ANON))) {
+	if (!err && !pages) {
 		sm__frame_set(f, SM__F_POISON);
 		sm__mmu_gather_frame(&g, sm__pte_pfn(e));
-		sm__mmu_gather_range(&g, addr, addr + sm__pt_span(mm, 0));
 	}
+	sm__mmu_gather_range(&g, addr, addr + sm__pt_span(mm, 0));
 	sm__pt_unlock(&slot);
 	sm__mmu_gather_finish(&g);
+	if (pages)
+		sm__pages_lose(pages, index, sm__pte_pfn(e));
 	return err;
 }
