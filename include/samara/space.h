@@ -89,7 +89,10 @@ struct sm_space_options {
 	enum sm_backend backend; /* none */
 	bool lock_stats;	 /* wait and hold histograms of mmap_lock; off, costs clock reads */
 
-	/* Asks the thread that runs guest code with this TLB to reach a checkpoint soon. */
+	/*
+	 * Asks the thread that runs guest code with this TLB to reach a checkpoint soon. It is like
+	 * sending a signal: called under locks of the library, it calls nothing of it and does not wait.
+	 */
 	void (*kick)(void *arg, struct sm_tlb *tlb);
 	void *kick_arg;
 	struct sm_notifier notifier;
@@ -172,13 +175,15 @@ enum sm_fault_flags {
 	SM_FAULT_MAJOR = 1,	/* it had to wait for a page */
 	SM_FAULT_UNDER_VMA = 2, /* mmap_lock was not needed */
 	SM_FAULT_GREW = 4,	/* a stack was grown */
+	SM_FAULT_DEVICE =
+		8, /* a device range: the embedder performs the access, nothing was mapped */
 };
 
 /* signo, code and addr are what Linux would put into siginfo; signo 0 means the access may go on. */
 struct sm_fault_result {
 	int32_t error;	/* 0, or -ENOMEM: no frame or node could be had, nothing changed */
 	int32_t signo;	/* 0, SIGSEGV, SIGBUS */
-	int32_t code;	/* SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR */
+	int32_t code;	/* SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR, BUS_MCEERR_AR */
 	uint32_t flags; /* enum sm_fault_flags */
 	sm_addr addr;
 };

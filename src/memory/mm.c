@@ -61,14 +61,19 @@ static void free_tables(struct sm__mm *mm, uint32_t pfn, unsigned level)
 	sm__frame_put(mm->pool, pfn);
 }
 
-void sm__mm_destroy(struct sm__mm *mm)
+void sm__mm_leave(struct sm__mm *mm)
 {
-	struct sm__mmu_gather g;
-
 	sm__pages_forget_mapper(mm);
 	/* acquire: pairs with the release of a truncation that leaves */
 	while (atomic_load_explicit(&mm->users, memory_order_acquire))
 		sched_yield();
+}
+
+void sm__mm_destroy(struct sm__mm *mm)
+{
+	struct sm__mmu_gather g;
+
+	sm__mm_leave(mm);
 	sm__mmu_gather_begin(&g, mm);
 	sm__mm_zap(mm, 0, sm__mm_limit(mm), SM__ZAP_MARKERS, &g);
 	sm__mmu_gather_finish(&g);

@@ -71,6 +71,8 @@ struct sm__mm {
 /* 0 or -ENOMEM. ops and owner may be NULL where no file is mapped. */
 int sm__mm_create(struct sm__memory *memory, const struct sm__mm_ops *ops, void *owner,
 		  struct sm__mm **out);
+/* Nobody reaches mm through an object any more. Waits for those who do. Context: no lock. */
+void sm__mm_leave(struct sm__mm *mm);
 /* Frees every page and table. Context: nobody else uses mm, its TLBs are destroyed; may wait. */
 void sm__mm_destroy(struct sm__mm *mm);
 int64_t sm__mm_rss(struct sm__mm *mm, enum sm__rss kind);

@@ -17,7 +17,8 @@
  *    it waits for running TLBs and is called with mmap_lock held (read or write), never with a VMA
  *    read lock or in an RCU section.
  * I4 A backend never takes mmap_lock or a VMA lock, never calls the embedder from plan, commit,
- *    abort, fault or fork (see SM__FAULT_WAIT).
+ *    abort, fault or fork (see SM__FAULT_WAIT). Except kick, which is like a signal: it may come from
+ *    wherever a shoot-down waits, and calls nothing back.
  */
 #ifndef SM_SPACE_BACKEND_H
 #define SM_SPACE_BACKEND_H
@@ -56,6 +57,8 @@ enum sm__fault_outcome {
 	SM__FAULT_NOMEM,     /* no frame, no table */
 	SM__FAULT_BUS,	     /* SIGBUS, BUS_ADRERR at addr */
 	SM__FAULT_SEGV,	     /* SIGSEGV, SEGV_ACCERR at addr (guard page) */
+	SM__FAULT_POISON,    /* SIGBUS, BUS_MCEERR_AR at addr */
+	SM__FAULT_DEVICE,    /* the embedder performs the access */
 	SM__FAULT_NEED_MMAP, /* must be done under mmap_lock: never returned when under_vma is false */
 	SM__FAULT_WAIT,	     /* release all locks, call wait(f), start the fault anew */
 };
@@ -79,6 +82,8 @@ struct sm__backend {
 	const char *name;
 	/* Makes and destroys space->backend_state. */
 	int (*attach)(struct sm_space *space);
+	/* The space is about to end: from here on nobody reaches it through a file. May wait; no lock held. */
+	void (*leave)(struct sm_space *space);
 	void (*detach)(struct sm_space *space);
 
 	int (*plan)(struct sm__step *step); /* 0 or -ENOMEM */
@@ -97,6 +102,7 @@ struct sm__backend {
 
 /* Any member may be NULL where there is nothing to do; plan and commit are both set or both NULL. */
 extern const struct sm__backend sm__backend_none;
+extern const struct sm__backend sm__backend_soft;
 
 /* NULL: not built in. */
 const struct sm__backend *sm__backend_of(enum sm_backend b);

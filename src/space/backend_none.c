@@ -6,5 +6,11 @@ const struct sm__backend sm__backend_none = { .name = "none" };
 
 const struct sm__backend *sm__backend_of(enum sm_backend b)
 {
-	return b == SM_BACKEND_NONE ? &sm__backend_none : NULL;
+	switch (b) {
+	case SM_BACKEND_NONE:
+		return &sm__backend_none;
+	case SM_BACKEND_SOFT:
+		return &sm__backend_soft;
+	}
+	return NULL;
 }

@@ -22,6 +22,9 @@
 #define SEGV_ACCERR 2
 #define BUS_ADRERR  2
 #endif
+#ifndef BUS_MCEERR_AR
+#define BUS_MCEERR_AR 4
+#endif
 
 struct sm__fault_counts *sm__counts(struct sm_space *s)
 {
@@ -202,6 +205,13 @@ static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 	case SM__FAULT_SEGV:
 		r->signo = SIGSEGV;
 		r->code = SEGV_ACCERR;
+		break;
+	case SM__FAULT_POISON:
+		r->signo = SIGBUS;
+		r->code = BUS_MCEERR_AR;
+		break;
+	case SM__FAULT_DEVICE:
+		r->flags |= SM_FAULT_DEVICE;
 		break;
 	case SM__FAULT_NEED_MMAP:
 		count(&sm__counts(s)->reason[SM_FALLBACK_backend]);

@@ -230,6 +230,8 @@ void sm_space_destroy(struct sm_space *s)
 	if (!s)
 		return;
 	sm__op_init(&op, s, SM_CALL_EXIT);
+	if (s->backend->leave)
+		s->backend->leave(s);
 	sm__mmap_write_lock(&s->lock, SM_CALL_EXIT, false);
 	op.mode = SM__WRITE;
 	unmap_all(&op);

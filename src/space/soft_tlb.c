@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* soft_tlb.c - TLBs of a space: made, ended, filled (samara/tlb.h; protocol: memory/tlb.h). */
+#include "space/soft.h"
+#include "base/thread.h"
+
+#include <errno.h>
+
+int sm_tlb_create(struct sm_space *s, struct sm_tlb **out)
+{
+	struct sm__mm *mm = sm__space_mm(s);
+
+	sm__thread_enter();
+	*out = NULL;
+	if (!mm)
+		return -EOPNOTSUPP;
+	*out = sm__tlb_new(&mm->tlb, mm->page_shift, s);
+	return *out ? 0 : -ENOMEM;
+}
+
+void sm_tlb_destroy(struct sm_tlb *tlb)
+{
+	sm__thread_enter();
+	if (tlb)
+		sm__tlb_free(tlb);
+}
+
+struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
+				   void **out)
+{
+	struct sm_fault_result r = { .addr = addr };
+
+	*out = NULL;
+	/* Not sm__thread_enter: what is looked up here needs no lock, so nothing need be parked. */
+	if (sm__unlikely(!sm__thread_attached()))
+		sm__thread_enter();
+	for (;;) {
+		if (!sm__tlb_resume(tlb)) {
+			r.error = -EINVAL;
+			return r;
+		}
+		*out = sm__mm_fill(tlb->space->backend_state, tlb, addr, access);
+		if (*out)
+			return r;
+		r = sm_fault(tlb->space, addr, access);
+		if (r.error || r.signo || (r.flags & SM_FAULT_DEVICE))
+			return r;
+	}
+}

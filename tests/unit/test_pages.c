@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * test_pages.c - a space with pages: what is written is read back through every call that moves,
+ * copies, protects or drops it (backend_soft.c, soft_access.c, soft_tlb.c), and a failed step leaves
+ * the space as it was (backend.h I1).
+ */
+#include "base/inject.h"
+#include "base/random.h"
+#include "space/soft.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <samara/samara.h>
+
+#define PAGE  4096ull
+#define RW    (SM_PROT_READ | SM_PROT_WRITE)
+#define ANON  (SM_MAP_PRIVATE | SM_MAP_ANONYMOUS)
+#define FIXED (ANON | SM_MAP_FIXED)
+#define BASE  0x10000000ull
+
+static const char *preset;
+static struct sm_host *host;
+static struct sm_space *s;
+
+static struct sm_space *new_space(void)
+{
+	struct sm_space_options o;
+	struct sm_space *space;
+	const char *why;
+
+	sm_space_options_init(&o);
+	o.backend = SM_BACKEND_SOFT;
+	assert_int_equal(sm_design_preset(preset, &o.design), 0);
+	space = sm_space_create(host, &o, &why);
+	assert_non_null(space);
+	return space;
+}
+
+static int setup(void **state)
+{
+	struct sm_host_options o;
+
+	(void)state;
+	sm_host_options_init(&o);
+	o.frame_bytes = 64 << 20;
+	host = sm_host_create(&o, NULL);
+	s = new_space();
+	return 0;
+}
+
+static uint64_t frames_in_use(void)
+{
+	struct sm__pool_stats st;
+
+	sm__pool_stats(sm__host_memory(host)->pool, &st);
+	return st.in_use;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	sm_space_destroy(s);
+	sm__rcu_barrier();
+	assert_int_equal(frames_in_use(), 0);
+	assert_int_equal(sm_host_destroy(host), 0);
+	return 0;
+}
+
+static sm_addr map(sm_addr at, uint64_t pages, int prot, int flags)
+{
+	int64_t got = sm_mmap(s, at, pages * PAGE, prot, flags, NULL, 0);
+
+	assert_true(got > 0);
+	return (sm_addr)got;
+}
+
+static void put(struct sm_space *space, sm_addr at, uint64_t v)
+{
+	assert_int_equal(sm_write(space, at, &v, sizeof(v), NULL), sizeof(v));
+}
+
+static uint64_t get(struct sm_space *space, sm_addr at)
+{
+	uint64_t v = ~0ull;
+
+	assert_int_equal(sm_read(space, at, &v, sizeof(v), NULL), sizeof(v));
+	return v;
+}
+
+static void memory_keeps_what_is_written(void **state)
+{
+	sm_addr a = map(0, 100, RW, ANON);
+	char out[3 * PAGE], in[3 * PAGE];
+	struct sm_fault_result why;
+
+	(void)state;
+	memset(in, 0x5a, sizeof(in));
+	assert_int_equal(sm_write(s, a + 100, in, sizeof(in), NULL), sizeof(in));
+	assert_int_equal(sm_read(s, a + 100, out, sizeof(out), NULL), sizeof(out));
+	assert_memory_equal(in, out, sizeof(in));
+	assert_int_equal(get(s, a + 10 * PAGE), 0);
+	/* A copy that runs into a hole is short, and says which address it was. */
+	assert_int_equal(sm_read(s, a + 99 * PAGE + 10, out, sizeof(out), &why), PAGE - 10);
+	assert_int_equal(why.signo, SIGSEGV);
+	assert_int_equal(why.code, 1);
+	assert_int_equal(why.addr, a + 100 * PAGE);
+	assert_int_equal(sm_read(s, a + 100 * PAGE, out, 1, &why), -EFAULT);
+	assert_int_equal(sm_munmap(s, a, 100 * PAGE), 0);
+	a = map(a, 100, RW, FIXED);
+	assert_int_equal(get(s, a + 104), 0);
+}
+
+static void protection_holds_for_every_access(void **state)
+{
+	sm_addr a = map(0, 4, RW, ANON);
+	struct sm_fault_result r;
+
+	(void)state;
+	put(s, a, 1);
+	assert_int_equal(sm_mprotect(s, a, PAGE, SM_PROT_READ), 0);
+	r = sm_fault(s, a, SM_ACCESS_WRITE);
+	assert_int_equal(r.signo, SIGSEGV);
+	assert_int_equal(r.code, 2);
+	assert_int_equal(get(s, a), 1);
+	assert_int_equal(sm_mprotect(s, a, PAGE, SM_PROT_NONE), 0);
+	assert_int_equal(sm_fault(s, a, SM_ACCESS_READ).signo, SIGSEGV);
+	assert_int_equal(sm_mprotect(s, a, PAGE, RW), 0);
+	assert_int_equal(get(s, a), 1);
+	assert_int_equal(sm_fault(s, a, SM_ACCESS_EXEC).signo, SIGSEGV);
+	put(s, a, 2);
+	assert_int_equal(get(s, a), 2);
+}
+
+static void fork_gives_both_the_same_and_keeps_them_apart(void **state)
+{
+	sm_addr a = map(0, 50, RW, ANON), b = map(0, 2, RW, SM_MAP_SHARED | SM_MAP_ANONYMOUS);
+	struct sm_space *child, *grandchild;
+
+	(void)state;
+	for (int i = 0; i < 50; i++)
+		put(s, a + i * PAGE, 100 + i);
+	put(s, b, 1);
+	assert_int_equal(sm_madvise(s, a + 10 * PAGE, PAGE, SM_MADV_WIPEONFORK), 0);
+	assert_int_equal(sm_madvise(s, a + 20 * PAGE, PAGE, SM_MADV_DONTFORK), 0);
+	child = sm_fork(s);
+	grandchild = sm_fork(child);
+	put(s, a, 1);
+	put(child, a + PAGE, 2);
+	put(grandchild, a + 2 * PAGE, 3);
+	assert_int_equal(get(child, a), 100);
+	assert_int_equal(get(grandchild, a), 100);
+	assert_int_equal(get(s, a + PAGE), 101);
+	assert_int_equal(get(child, a + 2 * PAGE), 102);
+	assert_int_equal(get(child, a + 10 * PAGE), 0);
+	assert_int_equal(sm_fault(child, a + 20 * PAGE, SM_ACCESS_READ).signo, SIGSEGV);
+	put(grandchild, b + PAGE, 7);
+	assert_int_equal(get(s, b + PAGE), 7);
+	assert_int_equal(get(child, b), 1);
+	sm_space_destroy(child);
+	assert_int_equal(get(grandchild, a + 3 * PAGE), 103);
+	sm_space_destroy(grandchild);
+	assert_int_equal(get(s, a + 2 * PAGE), 102);
+}
+
+static void moved_memory_takes_its_contents_along(void **state)
+{
+	sm_addr a = map(BASE, 600, RW, FIXED), b;
+
+	(void)state;
+	for (int i = 0; i < 600; i += 5)
+		put(s, a + i * PAGE, i);
+	b = (sm_addr)sm_mremap(s, a, 600 * PAGE, 700 * PAGE, SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED,
+			       BASE + (100 << 20) + 37 * PAGE);
+	assert_int_equal(b, BASE + (100 << 20) + 37 * PAGE);
+	for (int i = 0; i < 600; i++)
+		assert_int_equal(get(s, b + i * PAGE), i % 5 ? 0 : i);
+	assert_int_equal(get(s, b + 699 * PAGE), 0);
+	assert_int_equal(sm_mremap(s, b, 700 * PAGE, 10 * PAGE, 0, 0), b);
+	assert_int_equal(sm_mremap(s, b, 10 * PAGE, 700 * PAGE, 0, 0), b);
+	assert_int_equal(get(s, b + 5 * PAGE), 5);
+	assert_int_equal(get(s, b + 15 * PAGE), 0);
+}
+
+static void files_are_shared_and_truncated_under_mappings(void **state)
+{
+	struct sm_space *other = new_space();
+	int fd = memfd_create("f", 0);
+	struct sm_file *file;
+	sm_addr sh, pr;
+	uint64_t v = 77;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 10 * PAGE), 0);
+	assert_int_equal(pwrite(fd, &v, 8, 3 * PAGE), 8);
+	assert_int_equal(sm_file_open_fd(fd, "f", &file), 0);
+	sh = (sm_addr)sm_mmap(s, 0, 10 * PAGE, RW, SM_MAP_SHARED, file, 0);
+	pr = (sm_addr)sm_mmap(other, 0, 9 * PAGE, RW, SM_MAP_PRIVATE, file, PAGE);
+	assert_int_equal(get(s, sh + 3 * PAGE), 77);
+	assert_int_equal(get(other, pr + 2 * PAGE), 77);
+	put(s, sh + 3 * PAGE, 78);
+	assert_int_equal(get(other, pr + 2 * PAGE), 78);
+	put(other, pr + 2 * PAGE, 79);
+	assert_int_equal(get(s, sh + 3 * PAGE), 78);
+	assert_int_equal(sm_file_sync(file, 0, 10 * PAGE, true), 0);
+	assert_int_equal(pread(fd, &v, 8, 3 * PAGE), 8);
+	assert_int_equal(v, 78);
+	assert_int_equal(sm_file_truncate(file, 2 * PAGE), 0);
+	assert_int_equal(sm_fault(s, sh + 3 * PAGE, SM_ACCESS_READ).signo, SIGBUS);
+	assert_int_equal(sm_fault(other, pr + 2 * PAGE, SM_ACCESS_READ).signo, SIGBUS);
+	assert_int_equal(sm_fault(other, pr + 2 * PAGE, SM_ACCESS_READ).code, 2);
+	sm_file_put(file);
+	assert_int_equal(get(s, sh), 0);
+	sm_space_destroy(other);
+	assert_int_equal(sm_munmap(s, sh, 10 * PAGE), 0);
+	close(fd);
+}
+
+static void advice_works_on_pages(void **state)
+{
+	sm_addr a = map(0, 8, RW, ANON);
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		put(s, a + i * PAGE, 1 + i);
+	assert_int_equal(sm_madvise(s, a, PAGE, SM_MADV_DONTNEED), 0);
+	assert_int_equal(get(s, a), 0);
+	assert_int_equal(get(s, a + PAGE), 2);
+	assert_int_equal(sm_madvise(s, a + PAGE, PAGE, SM_MADV_GUARD_INSTALL), 0);
+	assert_int_equal(sm_fault(s, a + PAGE, SM_ACCESS_READ).signo, SIGSEGV);
+	assert_int_equal(sm_madvise(s, a + PAGE, PAGE, SM_MADV_GUARD_REMOVE), 0);
+	assert_int_equal(get(s, a + PAGE), 0);
+	assert_int_equal(sm_madvise(s, a + 2 * PAGE, PAGE, SM_MADV_FREE), 0);
+	put(s, a + 2 * PAGE, 9);
+	assert_int_equal(sm_madvise(s, a, 8 * PAGE, SM_MADV_PAGEOUT), 0);
+	assert_int_equal(get(s, a + 2 * PAGE), 9);
+	assert_int_equal(get(s, a + 7 * PAGE), 8);
+}
+
+static void device_ranges_are_the_embedders(void **state)
+{
+	struct sm_file_info info = { .name = "/dev/x",
+				     .mode = SM_FILE_READ | SM_FILE_WRITE | SM_FILE_DEVICE };
+	struct sm_fault_result why;
+	struct sm_file *file;
+	uint64_t v;
+	sm_addr a;
+
+	(void)state;
+	assert_int_equal(sm_file_create(&info, NULL, NULL, &file), 0);
+	a = (sm_addr)sm_mmap(s, 0, PAGE, RW, SM_MAP_SHARED, file, 0);
+	assert_true((int64_t)a > 0);
+	assert_int_equal(sm_fault(s, a, SM_ACCESS_WRITE).flags & SM_FAULT_DEVICE, SM_FAULT_DEVICE);
+	assert_int_equal(sm_read(s, a, &v, 8, &why), -EFAULT);
+	assert_int_equal(why.flags & SM_FAULT_DEVICE, SM_FAULT_DEVICE);
+	sm_file_put(file);
+}
+
+static void stacks_grow_with_pages(void **state)
+{
+	sm_addr a = map(BASE, 4, RW, FIXED | SM_MAP_GROWSDOWN);
+
+	(void)state;
+	put(s, a - 3 * PAGE, 5);
+	assert_int_equal(get(s, a - 3 * PAGE), 5);
+	assert_int_equal(get(s, a - PAGE), 0);
+}
+
+static void atomics_and_keys(void **state)
+{
+	sm_addr a = map(0, 1, RW, ANON), b = map(0, 1, RW, SM_MAP_SHARED | SM_MAP_ANONYMOUS);
+	struct sm_futex_key k1, k2;
+	struct sm_space *child;
+	uint64_t expected = 0;
+
+	(void)state;
+	assert_int_equal(sm_cmpxchg(s, a + 8, 8, &expected, 5), 1);
+	assert_int_equal(sm_cmpxchg(s, a + 8, 8, &expected, 6), 0);
+	assert_int_equal(expected, 5);
+	expected = 5;
+	assert_int_equal(sm_cmpxchg(s, a + 8, 1, &expected, 0x7f), 1);
+	assert_int_equal(get(s, a + 8), 0x7f);
+	assert_int_equal(sm_cmpxchg(s, a + 1, 2, &expected, 1), -EINVAL);
+	assert_int_equal(sm_cmpxchg(s, 0x1000, 4, &expected, 1), -EFAULT);
+	child = sm_fork(s);
+	assert_int_equal(sm_futex_key(s, b + 4, true, &k1), 0);
+	assert_int_equal(sm_futex_key(child, b + 4, true, &k2), 0);
+	assert_memory_equal(&k1, &k2, sizeof(k1));
+	assert_int_equal(sm_futex_key(s, a, true, &k1), 0);
+	assert_int_equal(sm_futex_key(child, a, true, &k2), 0);
+	assert_true(k1.object != k2.object);
+	assert_int_equal(sm_futex_key(s, 0x1000, false, &k1), -EFAULT);
+	sm_space_destroy(child);
+}
+
+static void a_tlb_sees_what_the_space_shows(void **state)
+{
+	sm_addr a = map(0, 4, RW, ANON);
+	struct sm_fault_result r;
+	struct sm_tlb *tlb;
+	void *p;
+
+	(void)state;
+	assert_int_equal(sm_tlb_create(s, &tlb), 0);
+	assert_int_equal(sm_tlb_fill(tlb, a, SM_ACCESS_READ, &p).error, -EINVAL);
+	sm_tlb_run(tlb);
+	r = sm_tlb_fill(tlb, a, SM_ACCESS_READ, &p);
+	assert_int_equal(r.signo, 0);
+	assert_int_equal(*(uint64_t *)p, 0);
+	assert_null(sm_translate(tlb, a, SM_ACCESS_WRITE));
+	(void)sm_tlb_fill(tlb, a, SM_ACCESS_WRITE, &p);
+	*(uint64_t *)p = 6;
+	assert_ptr_equal(sm_translate(tlb, a, SM_ACCESS_READ), p);
+	assert_int_equal(sm_mprotect(s, a, PAGE, SM_PROT_READ), 0);
+	assert_null(sm_translate(tlb, a, SM_ACCESS_READ));
+	r = sm_tlb_fill(tlb, a, SM_ACCESS_WRITE, &p);
+	assert_int_equal(r.signo, SIGSEGV);
+	(void)sm_tlb_fill(tlb, a, SM_ACCESS_READ, &p);
+	assert_int_equal(*(uint64_t *)p, 6);
+	assert_null(sm_translate(tlb, a, SM_ACCESS_WRITE));
+	sm_tlb_stop(tlb);
+	sm_tlb_destroy(tlb);
+}
+
+/* ---------------------------------------------------------------- steps that fail */
+
+static uint64_t plans, fail_at;
+static struct sm__backend failing;
+
+static int failing_plan(struct sm__step *step)
+{
+	if (++plans == fail_at)
+		return -ENOMEM;
+	return sm__backend_soft.plan(step);
+}
+
+enum { ROOM = 1 << 14 };
+
+/* The map and every page's first word, as one text. */
+static char *picture(sm_addr start, uint64_t pages)
+{
+	char *text = malloc(ROOM + pages * 8);
+	int64_t n = sm_maps(s, text, ROOM);
+
+	assert_true(n >= 0 && n < ROOM);
+	memset(text + n, 0, (size_t)(ROOM - n));
+	for (uint64_t i = 0; i < pages; i++) {
+		uint64_t v = ~0ull;
+
+		(void)sm_read(s, start + i * PAGE, &v, 8, NULL);
+		memcpy(text + ROOM + i * 8, &v, 8);
+	}
+	return text;
+}
+
+static int one_call(int which)
+{
+	switch (which) {
+	case 0:
+		return sm_munmap(s, BASE + 3 * PAGE, 20 * PAGE);
+	case 1:
+		return sm_mprotect(s, BASE + PAGE, 6 * PAGE, SM_PROT_READ);
+	case 2:
+		return (int)(sm_mremap(s, BASE, 8 * PAGE, 16 * PAGE,
+				       SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED, BASE + 16 * PAGE) >>
+			     31);
+	case 3:
+		return (int)(sm_mmap(s, BASE + 2 * PAGE, 9 * PAGE, RW, FIXED, NULL, 0) >> 31);
+	default:
+		return sm_madvise(s, BASE + PAGE, 2 * PAGE, SM_MADV_DONTFORK);
+	}
+}
+
+static void prepare_map(void)
+{
+	(void)sm_munmap(s, BASE, 64 * PAGE);
+	map(BASE, 8, RW, FIXED);
+	map(BASE + 10 * PAGE, 10, RW, FIXED);
+	map(BASE + 22 * PAGE, 4, SM_PROT_READ, FIXED);
+	for (int i = 0; i < 20; i++)
+		if (i < 8 || i >= 10)
+			put(s, BASE + i * PAGE, 500 + i);
+}
+
+/* A split made before the failure may stay, as on Linux; contents may not change. */
+static void a_failed_step_changes_nothing(void **state)
+{
+	const struct sm__backend *real = s->backend;
+
+	(void)state;
+	failing = sm__backend_soft;
+	failing.plan = failing_plan;
+	for (int call = 0; call < 5; call++) {
+		int err = -1;
+
+		for (fail_at = 1; err && fail_at < 30; fail_at++) {
+			char *before, *after;
+
+			prepare_map();
+			before = picture(BASE, 64);
+			plans = 0;
+			s->backend = &failing;
+			err = one_call(call);
+			s->backend = real;
+			after = picture(BASE, 64);
+			if (err) {
+				/* MREMAP_FIXED has emptied its target by then, as Linux does. */
+				uint64_t same = call == 2 ? 16 : 64;
+
+				assert_memory_equal(before + ROOM, after + ROOM, same * 8);
+				assert_null(sm__space_check(s));
+			}
+			if (err && plans == 1)
+				assert_string_equal(before, after);
+			assert_true(sm__mm_is_valid(sm__space_mm(s)));
+			free(before);
+			free(after);
+		}
+		assert_int_equal(err, 0);
+		assert_true(fail_at > 2);
+	}
+}
+
+static int mixed_sequence(void)
+{
+	struct sm_space *child;
+	uint64_t v = 9;
+	int64_t a = sm_mmap(s, BASE, 20 * PAGE, RW, FIXED, NULL, 0);
+
+	if (a < 0)
+		return -1;
+	for (int i = 0; i < 20; i += 2)
+		(void)sm_write(s, BASE + i * PAGE, &v, 8, NULL);
+	(void)sm_mprotect(s, BASE + 3 * PAGE, 5 * PAGE, SM_PROT_READ);
+	child = sm_fork(s);
+	(void)sm_write(s, BASE, &v, 8, NULL);
+	if (child)
+		sm_space_destroy(child);
+	(void)sm_mremap(s, BASE, 20 * PAGE, 20 * PAGE, SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED,
+			BASE + (1 << 30));
+	(void)sm_madvise(s, BASE + (1 << 30), 7 * PAGE, SM_MADV_DONTNEED);
+	return sm_munmap(s, BASE, 2ull << 30);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+	uint64_t at = 1, seen;
+
+	(void)state;
+	do {
+		sm__inject_arm(at);
+		(void)mixed_sequence();
+		seen = sm__inject_seen();
+		sm__inject_disarm();
+		assert_null(sm__space_check(s));
+		assert_true(sm__mm_is_valid(sm__space_mm(s)));
+		assert_int_equal(sm_munmap(s, BASE, 2ull << 30), 0);
+	} while (at++ < seen);
+}
+
+/* The pool runs dry: faults say so, and all is well when memory comes back. */
+static void exhaustion_is_an_ordinary_result(void **state)
+{
+	sm_addr a = map(0, 40000, RW, ANON | SM_MAP_NORESERVE);
+	struct sm_fault_result r = { 0 };
+	int i;
+
+	(void)state;
+	for (i = 0; i < 40000; i++) {
+		r = sm_fault(s, a + (uint64_t)i * PAGE, SM_ACCESS_WRITE);
+		if (r.error)
+			break;
+	}
+	assert_int_equal(r.error, -ENOMEM);
+	assert_true(i > 15000 && i < 16384);
+	assert_int_equal(sm_munmap(s, a, 100 * PAGE), 0);
+	r = sm_fault(s, a + (uint64_t)i * PAGE, SM_ACCESS_WRITE);
+	assert_int_equal(r.error, 0);
+}
+
+int main(void)
+{
+	const char *const presets[] = { "linux-5.19" };
+	int failed = 0;
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(memory_keeps_what_is_written),
+		T(protection_holds_for_every_access),
+		T(fork_gives_both_the_same_and_keeps_them_apart),
+		T(moved_memory_takes_its_contents_along),
+		T(files_are_shared_and_truncated_under_mappings),
+		T(advice_works_on_pages),
+		T(device_ranges_are_the_embedders),
+		T(stacks_grow_with_pages),
+		T(atomics_and_keys),
+		T(a_tlb_sees_what_the_space_shows),
+		T(a_failed_step_changes_nothing),
+		T(every_allocation_may_fail),
+		T(exhaustion_is_an_ordinary_result),
+	};
+
+	for (size_t i = 0; i < SM__ARRAY_SIZE(presets); i++) {
+		preset = presets[i];
+		failed += cmocka_run_group_tests_name(preset, tests, NULL, NULL);
+	}
+	return failed;
+}
