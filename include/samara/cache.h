@@ -44,6 +44,7 @@ enum {
 	SM_CACHE_ALIGN_MAX = 4096,	/* largest alignment, in bytes */
 	SM_CACHE_CAPACITY_MAX = 4096,	/* largest sheaf, in objects */
 	SM_CACHE_BARN_MAX = 65536,	/* largest barn limit, in sheaves */
+	SM_CACHE_AGE_MAX = 3600 * 1000, /* longest age limit, in ms */
 	SM_CACHE_FAKE_NODES_MAX = 64,	/* most nodes that can be pretended */
 };
 

@@ -254,22 +254,42 @@ void sm__call_rcu_nowait(struct rcu_head *head, void (*func)(struct rcu_head *))
 	wake_worker();
 }
 
+/* Until the batch after `seen`, or the end. False: it is not for us to wait. */
+static bool wait_batch(uint32_t seen, int64_t *end)
+{
+	int64_t now = now_ms();
+
+	if (in_worker || sm__rcu_read_ongoing())
+		return false;
+	*end = *end ? *end : now + THROTTLE_MS;
+	if (now >= *end)
+		return false;
+	atomic_store_explicit(&hurry, true, memory_order_release);
+	wake_worker();
+	futex_wait(&drained, seen, *end - now);
+	return true;
+}
+
 void sm__rcu_throttle(void)
 {
 	int64_t end = 0;
 	int saved = errno;
+	uint32_t seen;
 
-	while (sm__rcu_backlog() > SM__RCU_BACKLOG && !in_worker && !sm__rcu_read_ongoing()) {
-		uint32_t seen = atomic_load_explicit(&drained, memory_order_acquire);
-		int64_t now = now_ms();
+	do {
+		seen = atomic_load_explicit(&drained, memory_order_acquire);
+	} while (sm__rcu_backlog() > SM__RCU_BACKLOG && wait_batch(seen, &end));
+	errno = saved;
+}
 
-		end = end ? end : now + THROTTLE_MS;
-		if (now >= end)
-			break;
-		atomic_store_explicit(&hurry, true, memory_order_release);
-		wake_worker();
-		futex_wait(&drained, seen, end - now);
-	}
+void sm__rcu_wait_batch(void)
+{
+	uint32_t first = atomic_load_explicit(&drained, memory_order_acquire), seen = first;
+	int64_t end = 0;
+	int saved = errno;
+
+	while (seen == first && sm__rcu_backlog() && wait_batch(seen, &end))
+		seen = atomic_load_explicit(&drained, memory_order_acquire);
 	errno = saved;
 }
 

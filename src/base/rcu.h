@@ -78,6 +78,9 @@ void sm__rcu_barrier(void);
 void sm__call_rcu_nowait(struct rcu_head *head, void (*func)(struct rcu_head *));
 void sm__rcu_throttle(void);
 
+/* Hurries the worker and waits until it has finished a batch, outside read sections, 100 ms at most. */
+void sm__rcu_wait_batch(void);
+
 /* Makes sure that the worker runs; ordinary context. Without one, barriers do its work. */
 void sm__rcu_start(void);
 

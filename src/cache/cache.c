@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* cache.c - creation, destruction, and the calls. */
+/*
+ * cache.c - creation, shrinking and the end of a cache.
+ *
+ * One mapping holds the cache, its slots, barns, counters and the heads of its slab lists; sheaves and
+ * slabs are made when they are first needed, so a cache that nobody uses costs a page or two.
+ */
 #include "base/osmem.h"
 #include "base/topology.h"
 #include "cache/internal.h"
@@ -7,6 +12,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+enum {
+	OBJECT_CHUNK_SHIFT = 21, /* a huge page */
+	SHEAF_CHUNK_SHIFT = 18,
+	RCU_AGE_MS = 20,
+};
 
 static _Thread_local char error_text[128];
 
@@ -36,6 +47,8 @@ static bool options_are_absurd(const struct sm_cache_options *o)
 		return absurd("barn_full: more than 65536 sheaves");
 	if (o->barn_empty > SM_CACHE_BARN_MAX)
 		return absurd("barn_empty: more than 65536 sheaves");
+	if (o->rcu_age_ms > SM_CACHE_AGE_MAX)
+		return absurd("rcu_age_ms: more than 3600000 ms");
 	if (o->fake_nodes > SM_CACHE_FAKE_NODES_MAX)
 		return absurd("fake_nodes: more than 64");
 	if (o->layer != SM_CACHE_LAYER_SHEAF && o->layer != SM_CACHE_LAYER_SLAB)
@@ -43,150 +56,262 @@ static bool options_are_absurd(const struct sm_cache_options *o)
 	return false;
 }
 
+/* Linux 7.0's steps. */
+static uint32_t capacity_by_size(size_t slot)
+{
+	return slot >= 4096 ? 4 : slot >= 1024 ? 12 : slot >= 256 ? 28 : 60;
+}
+
+/* As Linux 6.12's cpu_partial: so many objects, in slabs that are half full. */
+static uint32_t cpu_partial_slabs(size_t slot, unsigned int per_slab)
+{
+	uint32_t objects = slot >= 4096 ? 6 : slot >= 1024 ? 24 : slot >= 256 ? 52 : 120;
+	uint32_t slabs = (objects * 2 + per_slab - 1) / per_slab;
+
+	return slabs < 2 ? 2 : slabs;
+}
+
+/*
+ * Ten sheaves, as Linux, is a horizon of a few hundred objects that does not grow with the machine:
+ * here four per CPU of the node, and at least what holds BARN_BYTES of objects, so that bursts of a
+ * thousand small objects stay above the slabs; large objects are held to the ten.
+ */
+static uint32_t barn_limit(uint32_t asked, uint32_t cpus, size_t sheaf_bytes)
+{
+	enum { BARN_BYTES = 256 << 10, BARN_SHEAVES = 48, BARN_LEAST = 10 };
+	size_t by_bytes = BARN_BYTES / sheaf_bytes;
+	uint32_t limit = cpus * 4;
+
+	if (asked)
+		return asked;
+	if (by_bytes > BARN_SHEAVES)
+		by_bytes = BARN_SHEAVES;
+	limit = limit > by_bytes ? limit : (uint32_t)by_bytes;
+	return limit < BARN_LEAST ? BARN_LEAST : limit;
+}
+
+/* Where the pieces of the one mapping are, each on lines of its own. */
+struct layout {
+	size_t slots, barns, counters, object_nodes, sheaf_nodes, bytes;
+};
+
+static size_t place(size_t *end, size_t bytes)
+{
+	size_t at = *end;
+
+	*end += SM__ALIGN_UP(bytes, 128);
+	return at;
+}
+
+static struct layout plan_layout(uint32_t cpus, uint32_t nodes)
+{
+	struct layout l = { .bytes = SM__ALIGN_UP(sizeof(struct sm_cache), 128) };
+
+	l.slots = place(&l.bytes, sizeof(struct sm__slot) * cpus);
+	l.barns = place(&l.bytes, sizeof(struct sm__barn) * nodes);
+	l.counters = place(&l.bytes, sizeof(struct sm__counters) * cpus);
+	l.object_nodes = place(&l.bytes, sizeof(struct sm__slab_node) * nodes);
+	l.sheaf_nodes = place(&l.bytes, sizeof(struct sm__slab_node));
+	return l;
+}
+
+static void init_slabs(struct sm_cache *c, const struct sm_cache_options *o, const struct layout *l)
+{
+	size_t align = o->align ? o->align : 16;
+	size_t slot = SM__ALIGN_UP(o->size, align);
+	size_t sheaf;
+
+	/* 16 bytes at least: more than 256 objects do not fit into a slab's bitmap. */
+	slot = slot < 16 ? 16 : slot;
+	sm__slab_class_init(&c->objects,
+			    &(struct sm__slab_shape){ .slot = slot,
+						      .chunk_shift = OBJECT_CHUNK_SHIFT,
+						      .nodes = c->nodes,
+						      .type_stable = o->type_stable,
+						      .ctor = o->ctor },
+			    (void *)((char *)c + l->object_nodes));
+	if (c->layer_slab)
+		c->capacity = c->objects.objects;
+	else
+		c->capacity = o->capacity ? o->capacity : capacity_by_size(slot);
+	sheaf = sizeof(struct sm_sheaf) + c->capacity * sizeof(void *);
+	sm__slab_class_init(&c->sheaves,
+			    &(struct sm__slab_shape){ .slot = SM__ALIGN_UP(sheaf, SM__CACHELINE),
+						      .chunk_shift = SHEAF_CHUNK_SHIFT,
+						      .nodes = 1 },
+			    (void *)((char *)c + l->sheaf_nodes));
+	c->slab_mask = ~(((uintptr_t)1 << c->objects.slab_shift) - 1);
+	c->cpu_partial = cpu_partial_slabs(slot, c->objects.objects);
+}
+
+static void init_slots(struct sm_cache *c, const struct sm_cache_options *o)
+{
+	size_t sheaf_bytes = c->capacity * c->objects.slot;
+
+	for (uint32_t i = 0; i < c->cpus; i++) {
+		struct sm__slot *slot = &c->slots[i];
+
+		slot->node = o->fake_nodes ? i % o->fake_nodes : sm__cpu_node(i);
+		sm__list_init(&slot->partial);
+		atomic_store_explicit(&slot->main, SM__NO_SHEAF, memory_order_relaxed);
+	}
+	for (uint32_t n = 0; n < c->nodes; n++) {
+		uint32_t cpus = 0;
+
+		for (uint32_t i = 0; i < c->cpus; i++)
+			cpus += c->slots[i].node == n;
+		sm__barn_init(&c->barns[n], barn_limit(o->barn_full, cpus, sheaf_bytes),
+			      barn_limit(o->barn_empty, cpus, sheaf_bytes));
+	}
+}
+
 struct sm_cache *sm_cache_create(const struct sm_cache_options *o)
 {
 	struct sm_cache *c;
-	size_t align;
+	uint32_t cpus, nodes;
+	struct layout l;
 
 	error_text[0] = '\0';
 	if (options_are_absurd(o))
 		return NULL;
-	c = sm__os_map(sizeof(*c) + sizeof(struct sm__slab_node) * (o->fake_nodes + 1));
+	cpus = sm__cpu_count();
+	nodes = o->fake_nodes ? o->fake_nodes : sm__node_count();
+	l = plan_layout(cpus, nodes);
+	c = sm__os_map(l.bytes);
 	if (!c) {
 		snprintf(error_text, sizeof(error_text), "out of memory");
 		errno = ENOMEM;
 		return NULL;
 	}
-	c->map_bytes = sizeof(*c) + sizeof(struct sm__slab_node) * (o->fake_nodes + 1);
-	c->nodes = (void *)SM__ALIGN_UP((uintptr_t)(c + 1), SM__CACHELINE);
+	c->map_bytes = l.bytes;
+	c->slots = (void *)((char *)c + l.slots);
+	c->barns = (void *)((char *)c + l.barns);
+	c->counters = (void *)((char *)c + l.counters);
+	c->cpus = cpus;
+	c->nodes = nodes;
+	c->nodes_matter = nodes > 1;
 	c->options = *o;
-	c->capacity = o->capacity ? o->capacity : 28;
-	align = o->align > 16 ? o->align : 16;
+	c->rseq = sm__percpu_mode() == SM__PERCPU_RSEQ;
+	c->rseq_offset = sm__percpu_rseq_offset();
+	c->layer_slab = o->layer == SM_CACHE_LAYER_SLAB;
+	c->barns_absent = o->no_barn;
+	c->rcu_sheaves = !o->no_rcu_sheaf && !c->layer_slab;
+	c->rcu_age_ms = o->rcu_age_ms ? o->rcu_age_ms : RCU_AGE_MS;
 	snprintf(c->name, sizeof(c->name), "%s", o->name ? o->name : "unnamed");
-	sm__slab_class_init(&c->objects,
-			    &(struct sm__slab_shape){ .slot = SM__ALIGN_UP(o->size, align),
-						      .chunk_shift = 21,
-						      .nodes = 1,
-						      .type_stable = o->type_stable,
-						      .ctor = o->ctor },
-			    c->nodes);
+	init_slabs(c, o, &l);
+	init_slots(c, o);
+	sm__rcu_start();
+	sm__cache_list_add(c);
 	return c;
 }
 
-void *sm_cache_alloc(struct sm_cache *c)
+/* What was taken out of slots, to be flushed once they are released (I3). */
+struct detached {
+	struct sm_sheaf *sheaves; /* through next */
+	struct sm__list slabs;	  /* layer=slab */
+};
+
+static void detach_sheaf(struct detached *detached, struct sm_sheaf *s)
 {
-	void *p;
-
-	return sm__slab_alloc(&c->objects, 0, 1, &p, true) ? p : NULL;
-}
-
-void sm_cache_free(struct sm_cache *c, void *object)
-{
-	if (object)
-		sm__slab_free(&c->objects, 1, &object);
-}
-
-void sm_cache_free_rcu(struct sm_cache *c, void *object)
-{
-	if (object)
-		sm__slab_free_deferred(&c->objects, object);
-}
-
-size_t sm_cache_alloc_bulk(struct sm_cache *c, size_t n, void **out)
-{
-	return sm__slab_alloc(&c->objects, 0, n, out, true);
-}
-
-void sm_cache_free_bulk(struct sm_cache *c, size_t n, void *const *in)
-{
-	for (size_t i = 0; i < n; i++)
-		sm_cache_free(c, in[i]);
-}
-
-struct sm_sheaf *sm_cache_borrow(struct sm_cache *c, size_t n)
-{
-	size_t capacity = n > c->capacity ? n : c->capacity;
-	size_t bytes = sizeof(struct sm_sheaf) + capacity * sizeof(void *);
-	struct sm_sheaf *s = sm__os_map(bytes);
-
-	if (!s)
-		return NULL;
-	s->bytes = bytes;
-	s->cache = c;
-	s->capacity = (uint32_t)capacity;
-	s->size = (uint32_t)sm__slab_alloc(&c->objects, 0, n, s->objects, true);
-	if (s->size < n) {
-		sm_sheaf_return(c, s);
-		return NULL;
-	}
-	return s;
-}
-
-void *sm_sheaf_take(struct sm_sheaf *s)
-{
-	return s->size ? s->objects[--s->size] : NULL;
-}
-
-size_t sm_sheaf_size(const struct sm_sheaf *s)
-{
-	return s->size;
-}
-
-int sm_sheaf_refill(struct sm_cache *c, struct sm_sheaf **s, size_t n)
-{
-	struct sm_sheaf *bigger;
-
-	if ((*s)->size >= n)
-		return 0;
-	bigger = sm_cache_borrow(c, n);
-	if (!bigger)
-		return -ENOMEM;
-	sm_sheaf_return(c, *s);
-	*s = bigger;
-	return 0;
-}
-
-void sm_sheaf_return(struct sm_cache *c, struct sm_sheaf *s)
-{
-	if (!s)
+	if (!s || !s->capacity)
 		return;
-	sm__slab_free(&c->objects, s->size, s->objects);
-	sm__os_unmap(s, s->bytes);
+	s->next = detached->sheaves;
+	detached->sheaves = s;
 }
 
-void sm_cache_barrier(struct sm_cache *c)
+/* Everything of a held slot; rcu_free goes to a grace period. */
+static void detach_slot(struct sm_cache *c, struct sm__slot *slot, struct detached *detached)
 {
-	while (atomic_load_explicit(&c->objects.nr_deferred, memory_order_acquire))
-		sm__rcu_barrier();
+	sm__rcu_sheaf_submit(c, slot);
+	detach_sheaf(detached, slot->spare);
+	slot->spare = NULL;
+	detach_sheaf(detached, slot->saved);
+	slot->saved = SM__NO_SHEAF;
+	while (slot->nr_partial) {
+		struct sm__list *slab = slot->partial.next;
+
+		sm__list_del(slab);
+		sm__list_add(&detached->slabs, slab);
+		slot->nr_partial--;
+	}
+}
+
+static void flush_detached(struct sm_cache *c, struct detached *detached)
+{
+	struct sm__slab *slab, *next_slab;
+	struct sm_sheaf *s, *next;
+
+	for (s = detached->sheaves; s; s = next) {
+		next = s->next;
+		sm__sheaf_flush(c, s);
+		if (s->tag)
+			sm__slab_thaw(&c->objects, sm__slab_of(&c->objects, (void *)s->tag));
+		sm__sheaf_free(c, s);
+	}
+	sm__list_for_each_safe (slab, next_slab, &detached->slabs, link) {
+		sm__list_del(&slab->link);
+		sm__slab_thaw(&c->objects, slab);
+	}
+}
+
+static void flush_barn(struct sm_cache *c, struct sm__barn *barn)
+{
+	struct sm_sheaf *chain[2], *next;
+
+	sm__barn_empty_out(barn, &chain[0], &chain[1]);
+	for (int i = 0; i < 2; i++) {
+		for (struct sm_sheaf *s = chain[i]; s; s = next) {
+			next = s->next;
+			sm__sheaf_flush(c, s);
+			sm__sheaf_free(c, s);
+		}
+	}
+}
+
+/* Must succeed: it waits for whoever holds a slot or a barn. */
+static void flush_all(struct sm_cache *c)
+{
+	struct detached detached = { .sheaves = NULL };
+
+	sm__list_init(&detached.slabs);
+	sm__cache_enter();
+	sm__slot_lock_all(c);
+	for (uint32_t i = 0; i < c->cpus; i++)
+		detach_slot(c, &c->slots[i], &detached);
+	sm__slot_unlock_all(c);
+	flush_detached(c, &detached);
+	for (uint32_t n = 0; n < c->nodes; n++)
+		flush_barn(c, &c->barns[n]);
+	sm__cache_leave();
 }
 
 void sm_cache_shrink(struct sm_cache *c)
 {
+	flush_all(c);
 	sm__slab_shrink(&c->objects);
+	sm__slab_shrink(&c->sheaves);
 }
 
 int sm_cache_destroy(struct sm_cache *c)
 {
 	if (!c)
 		return 0;
+	/* off the list first: the worker's age limit must not meet a cache that goes */
+	sm__cache_list_del(c);
 	sm_cache_barrier(c);
-	if (sm__slab_count(&c->objects).taken)
+	flush_all(c);
+	/* what others freed through RCU between the two, though nobody should */
+	while (atomic_load_explicit(&c->rcu_in_flight, memory_order_acquire))
+		sm__rcu_barrier();
+	for (uint32_t n = 0; n < c->nodes; n++)
+		flush_barn(c, &c->barns[n]);
+	if (atomic_load_explicit(&c->borrowed, memory_order_relaxed) ||
+	    sm__slab_count(&c->objects).taken) {
+		sm__cache_list_add(c);
 		return -EBUSY;
+	}
 	sm__slab_class_fini(&c->objects);
+	sm__slab_class_fini(&c->sheaves);
 	sm__os_unmap(c, c->map_bytes);
 	return 0;
-}
-
-void sm_cache_stats(struct sm_cache *c, struct sm_cache_stats *out)
-{
-	struct sm__slab_count count = sm__slab_count(&c->objects);
-
-	memset(out, 0, sizeof(*out));
-	memcpy(out->name, c->name, sizeof(out->name));
-	out->object_size = c->options.size;
-	out->slot_size = c->objects.slot;
-	out->capacity = c->capacity;
-	out->nodes = 1;
-	out->slabs = count.slabs;
-	out->objects_taken = count.taken;
 }

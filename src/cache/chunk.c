@@ -147,6 +147,9 @@ struct sm__chunk *sm__chunk_make(struct sm__slab_class *class, unsigned int node
 void sm__chunk_destroy(struct sm__slab_class *class, struct sm__chunk *chunk)
 {
 	chunk_map_set(class, chunk, 0);
+#if SM_ASAN
+	__asan_unpoison_memory_region(chunk, (size_t)1 << class->chunk_shift);
+#endif
 	sm__os_unmap(chunk, (size_t)1 << class->chunk_shift);
 }
 

@@ -209,6 +209,15 @@ static struct sm__slab *reserve_slot(struct sm__slab_class *class, struct sm__sl
 	return NULL;
 }
 
+static void unpoison(const void *p, size_t bytes)
+{
+	(void)p;
+	(void)bytes;
+#if SM_ASAN
+	__asan_unpoison_memory_region(p, bytes);
+#endif
+}
+
 /* A fresh slab, LOOSE, all its objects in it; NULL on exhaustion or when the lock is busy. */
 static struct sm__slab *make_slab(struct sm__slab_class *class, unsigned int n, bool may_wait)
 {
@@ -235,6 +244,7 @@ static struct sm__slab *make_slab(struct sm__slab_class *class, unsigned int n, 
 		slab = reserve_slot(class, node);
 		sm__spin_unlock(&node->lock);
 	}
+	unpoison(sm__slab_memory(class, slab), (size_t)1 << class->slab_shift);
 	if (class->ctor) {
 		char *object = sm__slab_memory(class, slab);
 
@@ -253,11 +263,12 @@ static void give_back(struct sm__slab_class *class, struct sm__slab *slab)
 	struct sm__chunk *chunk = sm__chunk_of(class, slab);
 	struct sm__slab_node *node = &class->node[slab->node];
 
-	for (unsigned int w = 0; w < class->words; w++)
-		atomic_store_explicit(&slab->free[w], 0, memory_order_relaxed);
 	sm__os_discard(sm__slab_memory(class, slab), (size_t)1 << class->slab_shift);
 	atomic_fetch_add_explicit(&class->nr_slab_free, 1, memory_order_relaxed);
 	sm__spin_lock(&node->lock);
+	/* bits and place go together: who counts sees a slab that is all there, or none */
+	for (unsigned int w = 0; w < class->words; w++)
+		atomic_store_explicit(&slab->free[w], 0, memory_order_relaxed);
 	chunk->slot_used[slab->index / 64] &= ~((uint64_t)1 << (slab->index % 64));
 	chunk->used--;
 	sm__spin_unlock(&node->lock);
@@ -363,6 +374,23 @@ static void free_bits(struct sm__slab_class *class, struct sm__slab *slab, unsig
 		retire_empty(class, slab);
 }
 
+struct sm__slab *sm__slab_free_claim(struct sm__slab_class *class, void *object)
+{
+	struct sm__slab *slab = sm__slab_of(class, object);
+	unsigned int index = sm__object_index(class, object);
+	uint32_t full = SM__SLAB_FULL;
+
+	/* Claimed first: then it is ours from the moment the object is in it. */
+	if (atomic_load_explicit(&slab->state, memory_order_relaxed) == SM__SLAB_FULL &&
+	    atomic_compare_exchange_strong_explicit(&slab->state, &full, SM__SLAB_FROZEN,
+						    memory_order_seq_cst, memory_order_relaxed)) {
+		free_bits(class, slab, index / 64, (uint64_t)1 << (index % 64));
+		return slab;
+	}
+	free_bits(class, slab, index / 64, (uint64_t)1 << (index % 64));
+	return NULL;
+}
+
 void sm__slab_free(struct sm__slab_class *class, size_t n, void *const *objects)
 {
 	size_t i = 0;
@@ -403,13 +431,13 @@ static void deferred_callback(struct rcu_head *head);
 /* Somebody set pending bits: whoever wins rcu_queued sees to it that they are freed. */
 static void queue_deferred(struct sm__slab_class *class, struct sm__slab *slab)
 {
-	while (!atomic_exchange_explicit(&slab->rcu_queued, true, memory_order_seq_cst)) {
+	while (!atomic_exchange_explicit(&slab->rcu_queued, 1, memory_order_seq_cst)) {
 		if (pending_to_waiting(class, slab)) {
 			sm__call_rcu(&slab->rcu, deferred_callback);
 			return;
 		}
 		/* another one took our bits along; leave, unless new ones came before we said so */
-		atomic_store_explicit(&slab->rcu_queued, false, memory_order_seq_cst);
+		atomic_store_explicit(&slab->rcu_queued, 0, memory_order_seq_cst);
 		uint64_t any = 0;
 
 		for (unsigned int w = 0; w < class->words; w++)
@@ -417,6 +445,23 @@ static void queue_deferred(struct sm__slab_class *class, struct sm__slab *slab)
 		if (!any)
 			return;
 	}
+}
+
+/* Under the address sanitizer nobody may look at them any more. */
+static void poison_objects(const struct sm__slab_class *class, struct sm__slab *slab,
+			   unsigned int w, uint64_t bits)
+{
+	(void)class;
+	(void)slab;
+	(void)w;
+	(void)bits;
+#if SM_ASAN
+	char *base = (char *)sm__slab_memory(class, slab) + w * 64 * class->slot;
+
+	for (; bits && !class->type_stable; bits &= bits - 1)
+		__asan_poison_memory_region(base + (size_t)__builtin_ctzll(bits) * class->slot,
+					    class->slot);
+#endif
 }
 
 static void deferred_callback(struct rcu_head *head)
@@ -428,10 +473,11 @@ static void deferred_callback(struct rcu_head *head)
 
 	memcpy(done, slab->waiting, sizeof(done));
 	/* Objects still have their bits cleared, so the slab cannot go while we go on with it. */
-	atomic_store_explicit(&slab->rcu_queued, false, memory_order_seq_cst);
+	atomic_store_explicit(&slab->rcu_queued, 0, memory_order_seq_cst);
 	queue_deferred(class, slab);
 	for (unsigned int w = 0; w < class->words; w++) {
 		count += (unsigned int)__builtin_popcountll(done[w]);
+		poison_objects(class, slab, w, done[w]);
 		if (done[w])
 			free_bits(class, slab, w, done[w]);
 	}

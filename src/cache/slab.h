@@ -30,6 +30,11 @@
 #include "base/rcu.h"
 #include "base/spin.h"
 
+#if SM_ASAN
+void __asan_poison_memory_region(void const volatile *p, size_t n);
+void __asan_unpoison_memory_region(void const volatile *p, size_t n);
+#endif
+
 enum {
 	SM__SLAB_WORDS = 4, /* 256 objects at most */
 	SM__SLAB_OBJECTS_MAX = SM__SLAB_WORDS * 64,
@@ -47,33 +52,36 @@ enum sm__slab_state {
 
 /* A: atomic, any thread; N: the node's lock; C: the RCU callback, one at a time; O: whoever owns it. */
 struct sm__slab {
+	/* what allocation and free touch */
 	_Atomic uint64_t free[SM__SLAB_WORDS]; /* A, I1 */
 	struct sm__list link;	    /* N: partial or empty list; O: a CPU's partial list */
+	struct sm__slab *todo_next; /* O: whoever moved it to TODO; then the stack */
 	_Atomic uint32_t state;	    /* A, I2 */
 	uint16_t node;		    /* fixed */
 	uint16_t index;		    /* fixed: in its chunk */
-	struct sm__slab *todo_next; /* O: whoever moved it to TODO; then the stack */
+	/* what deferred frees touch */
 	_Atomic uint64_t pending[SM__SLAB_WORDS]; /* A, I5 */
 	uint64_t waiting[SM__SLAB_WORDS];	  /* C */
 	struct sm__slab_class *class;		  /* fixed */
 	struct rcu_head rcu;			  /* C; or the release of a type-stable slab */
-	atomic_bool rcu_queued;			  /* A: rcu is with the callback machinery */
-#if SM_VALIDATE
-	_Atomic uint64_t held[SM__SLAB_WORDS]; /* A: with a user */
-#endif
-} __attribute__((aligned(SM__CACHELINE)));
+	_Atomic uint64_t rcu_queued;	       /* A: 1 while rcu is with the callback machinery */
+	_Atomic uint64_t held[SM__SLAB_WORDS]; /* A: with a user; kept by validating builds */
+};
+_Static_assert(sizeof(struct sm__slab) == 3 * SM__CACHELINE, "a line each");
 
 struct sm__slab_class;
 
 struct sm__chunk {
 	uint32_t magic;
-	struct sm__slab_class *class;
+	uint16_t node;				  /* fixed */
+	struct sm__slab_class *class;		  /* fixed */
 	struct sm__list link;			  /* N: all chunks of the node */
 	uint64_t slot_used[SM__CHUNK_SLOT_WORDS]; /* N: slab in use or being given back */
 	unsigned int used;			  /* N: how many */
-	uint16_t node;
+	char pad[28];
 	struct sm__slab slabs[];
 };
+_Static_assert(offsetof(struct sm__chunk, slabs) == 2 * SM__CACHELINE, "slabs begin on a line");
 
 struct sm__slab_node {
 	struct sm__spin lock;
@@ -165,6 +173,8 @@ uint64_t sm__slab_held(struct sm__slab_class *class);
 struct sm__slab *sm__slab_freeze(struct sm__slab_class *class, unsigned int node, bool may_wait);
 /* Takes all objects a frozen slab has; out has room for class->objects. */
 unsigned int sm__slab_drain(struct sm__slab_class *class, struct sm__slab *slab, void **out);
+/* Frees one object; the slab, FROZEN for the caller, when that was its first. */
+struct sm__slab *sm__slab_free_claim(struct sm__slab_class *class, void *object);
 /* Ends the ownership. */
 void sm__slab_thaw(struct sm__slab_class *class, struct sm__slab *slab);
 
