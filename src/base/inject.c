@@ -3,6 +3,7 @@
 #include "base/inject.h"
 
 atomic_bool sm__inject_armed;
+atomic_bool sm__inject_armed_below;
 static _Atomic uint64_t inject_count; /* allocation points since arming */
 static _Atomic uint64_t inject_at;    /* the first that fails */
 static atomic_bool inject_sticky;     /* and all after it */
@@ -15,26 +16,38 @@ bool sm__inject_slow(void)
 	return n == at || (n > at && atomic_load_explicit(&inject_sticky, memory_order_relaxed));
 }
 
-static void arm(uint64_t nth, bool sticky)
+static void arm(atomic_bool *armed, uint64_t nth, bool sticky)
 {
+	sm__inject_disarm();
 	atomic_store_explicit(&inject_count, 0, memory_order_relaxed);
 	atomic_store_explicit(&inject_at, nth, memory_order_relaxed);
 	atomic_store_explicit(&inject_sticky, sticky, memory_order_relaxed);
-	atomic_store_explicit(&sm__inject_armed, true, memory_order_release);
+	atomic_store_explicit(armed, true, memory_order_release);
 }
 
 void sm__inject_arm(uint64_t nth)
 {
-	arm(nth, false);
+	arm(&sm__inject_armed, nth, false);
 }
 
 void sm__inject_arm_from(uint64_t nth)
 {
-	arm(nth, true);
+	arm(&sm__inject_armed, nth, true);
+}
+
+void sm__inject_arm_below(uint64_t nth)
+{
+	arm(&sm__inject_armed_below, nth, false);
+}
+
+void sm__inject_arm_below_from(uint64_t nth)
+{
+	arm(&sm__inject_armed_below, nth, true);
 }
 
 void sm__inject_disarm(void)
 {
+	atomic_store_explicit(&sm__inject_armed_below, false, memory_order_release);
 	atomic_store_explicit(&sm__inject_armed, false, memory_order_release);
 }
 

@@ -7,6 +7,10 @@
  *    exhaustion now", exactly as if memory had run out.
  * I2 Off (the usual case) it costs one relaxed load of a line that nobody writes.
  *
+ * I3 Points whose failure a caller may never see (a sheaf that could not be made: the object comes from
+ *    a slab instead) call sm__inject_fail_below() and are armed apart, so that "the n-th failed and the
+ *    call still succeeded" does not end a test that counts n up until a call succeeds.
+ *
  * sm__inject_arm(n): the n-th allocation point from now on (1 = the next) fails, and only that one.
  * sm__inject_arm_from(n): the n-th and every later one fail until disarmed.
  * Counting is per process and exact when one thread allocates.
@@ -17,9 +21,13 @@
 #include "base/base.h"
 
 extern atomic_bool sm__inject_armed;
+extern atomic_bool sm__inject_armed_below;
 bool sm__inject_slow(void);
 void sm__inject_arm(uint64_t nth);
 void sm__inject_arm_from(uint64_t nth);
+/* As sm__inject_arm and _arm_from, for the points of I3. */
+void sm__inject_arm_below(uint64_t nth);
+void sm__inject_arm_below_from(uint64_t nth);
 void sm__inject_disarm(void);
 /* Number of allocation points passed since the last arm. */
 uint64_t sm__inject_seen(void);
@@ -27,6 +35,12 @@ uint64_t sm__inject_seen(void);
 static inline bool sm__inject_fail(void)
 {
 	return sm__unlikely(atomic_load_explicit(&sm__inject_armed, memory_order_relaxed)) &&
+	       sm__inject_slow();
+}
+
+static inline bool sm__inject_fail_below(void)
+{
+	return sm__unlikely(atomic_load_explicit(&sm__inject_armed_below, memory_order_relaxed)) &&
 	       sm__inject_slow();
 }
 

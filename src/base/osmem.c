@@ -32,7 +32,7 @@ static void *map(size_t bytes)
 
 void *sm__os_map(size_t bytes)
 {
-	if (sm__inject_fail())
+	if (sm__inject_fail_below())
 		return NULL;
 	return map(SM__ALIGN_UP(bytes, sm__os_page_size()));
 }
@@ -42,7 +42,7 @@ void *sm__os_map_aligned(size_t bytes, size_t align)
 	char *base, *aligned;
 
 	bytes = SM__ALIGN_UP(bytes, sm__os_page_size());
-	if (sm__inject_fail())
+	if (sm__inject_fail_below())
 		return NULL;
 	base = map(bytes);
 	if (!base || SM__IS_ALIGNED((uintptr_t)base, align))

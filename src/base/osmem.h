@@ -3,7 +3,7 @@
  * osmem.h - memory straight from the system, never from malloc: an allocator under a cache would be
  * a second cache, and would falsify what is measured above it.
  *
- * Every mapping passes sm__inject_fail(). errno is left as it was.
+ * Every mapping passes sm__inject_fail_below(): whose failure it is, is decided above. errno is left as it was.
  */
 #ifndef SM_BASE_OSMEM_H
 #define SM_BASE_OSMEM_H

@@ -20,6 +20,7 @@
  * what happened to the slot meanwhile (I3 of internal.h).
  */
 #include "base/delay.h"
+#include "base/inject.h"
 #include "cache/sequence.h"
 
 void *sm__cache_alloc_direct(struct sm_cache *c, bool may_wait)
@@ -160,8 +161,11 @@ static SM__COLD void *alloc_slow(struct sm_cache *c)
 
 void *sm_cache_alloc(struct sm_cache *c)
 {
-	void *object = sm__main_pop(c);
+	void *object;
 
+	if (sm__inject_fail())
+		return NULL;
+	object = sm__main_pop(c);
 	if (sm__unlikely(!object)) {
 		object = alloc_slow(c);
 		if (!object)

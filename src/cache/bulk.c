@@ -5,6 +5,7 @@
  * Neither direction makes, refills or flushes a sheaf: where spare and barn are used up the rest goes
  * from or to the slabs directly, because through a sheaf it would be copied twice.
  */
+#include "base/inject.h"
 #include "cache/internal.h"
 
 #include <string.h>
@@ -66,9 +67,13 @@ static size_t alloc_bulk(struct sm_cache *c, size_t n, void **out, bool may_wait
 
 size_t sm_cache_alloc_bulk(struct sm_cache *c, size_t n, void **out)
 {
-	bool may_wait = sm__cache_enter();
-	size_t got = alloc_bulk(c, n, out, may_wait);
+	bool may_wait;
+	size_t got;
 
+	if (sm__inject_fail())
+		return 0;
+	may_wait = sm__cache_enter();
+	got = alloc_bulk(c, n, out, may_wait);
 	if (sm__unlikely(got < n) && sm__cache_wait_for_memory(c, may_wait))
 		got += alloc_bulk(c, n - got, out + got, may_wait);
 	sm__cache_leave();

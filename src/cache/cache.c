@@ -5,6 +5,7 @@
  * One mapping holds the cache, its slots, barns, counters and the heads of its slab lists; sheaves and
  * slabs are made when they are first needed, so a cache that nobody uses costs a page or two.
  */
+#include "base/inject.h"
 #include "base/osmem.h"
 #include "base/topology.h"
 #include "cache/internal.h"
@@ -177,7 +178,7 @@ struct sm_cache *sm_cache_create(const struct sm_cache_options *o)
 	cpus = sm__cpu_count();
 	nodes = o->fake_nodes ? o->fake_nodes : sm__node_count();
 	l = plan_layout(cpus, nodes);
-	c = sm__os_map(l.bytes);
+	c = sm__inject_fail() ? NULL : sm__os_map(l.bytes);
 	if (!c) {
 		snprintf(error_text, sizeof(error_text), "out of memory");
 		errno = ENOMEM;

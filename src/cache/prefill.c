@@ -98,9 +98,13 @@ static struct sm_sheaf *borrow(struct sm_cache *c, size_t n, bool may_wait)
 
 struct sm_sheaf *sm_cache_borrow(struct sm_cache *c, size_t n)
 {
-	bool may_wait = sm__cache_enter();
-	struct sm_sheaf *s = borrow(c, n, may_wait);
+	struct sm_sheaf *s;
+	bool may_wait;
 
+	if (sm__inject_fail())
+		return NULL;
+	may_wait = sm__cache_enter();
+	s = borrow(c, n, may_wait);
 	if (sm__unlikely(!s) && sm__cache_wait_for_memory(c, may_wait))
 		s = borrow(c, n, may_wait);
 	if (s)
@@ -178,6 +182,8 @@ int sm_sheaf_refill(struct sm_cache *c, struct sm_sheaf **s, size_t n)
 	if (sm__sheaf_size(*s) >= n)
 		return 0;
 	if (n <= (*s)->capacity) {
+		if (sm__inject_fail())
+			return -ENOMEM;
 		may_wait = sm__cache_enter();
 		sm__sheaf_set_size(*s, sm__sheaf_size(*s));
 		for (int tries = 0; tries < 2 && !enough; tries++) {

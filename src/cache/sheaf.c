@@ -22,7 +22,7 @@ struct sm_sheaf *sm__sheaf_new(struct sm_cache *c, bool may_wait)
 	struct sm_sheaf *s;
 	void *p;
 
-	if (sm__inject_fail() || !sm__slab_alloc(&c->sheaves, 0, 1, &p, may_wait))
+	if (sm__inject_fail_below() || !sm__slab_alloc(&c->sheaves, 0, 1, &p, may_wait))
 		return NULL;
 	s = p;
 	sm__sheaf_set_size(s, 0);

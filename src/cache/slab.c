@@ -225,7 +225,7 @@ static struct sm__slab *make_slab(struct sm__slab_class *class, unsigned int n, 
 	struct sm__slab *slab;
 	bool huge;
 
-	if (sm__inject_fail() || !node_lock(node, may_wait))
+	if (sm__inject_fail_below() || !node_lock(node, may_wait))
 		return NULL;
 	slab = reserve_slot(class, node);
 	huge = node->nr_chunks > 0;
