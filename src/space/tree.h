@@ -39,7 +39,7 @@ struct sm__tree_value {
 };
 
 struct sm__tree;
-struct sm_cache;
+struct sm_maple_pool;
 
 /*
  * A position. On the stack, made by sm__cursor(); valid until the tree is changed by anybody else
@@ -49,7 +49,8 @@ struct sm_cache;
 struct sm__tree_cursor {
 	struct sm__tree *tree;
 	struct sm__tree_node *node; /* where it stands; NULL = past the last */
-	uint64_t opaque[16];	    /* of the implementation; not initialised until a seek */
+	/* Of the implementation (a struct sm_cursor); the first word is 0 until a seek. */
+	uint64_t opaque[32];
 };
 
 /* One range for load(). */
@@ -103,13 +104,14 @@ struct sm__tree {
 	/* rb, avl */
 	struct sm__tree_node *root;
 	struct sm__tree_node ends; /* list head: ends.next = first, ends.prev = last */
-	/* maple: its own structure, and how it gives nodes back */
+	/* maple: its own structure */
 	void *impl;
-	struct sm_cache *nodes; /* cache that maple nodes come from; NULL = the tree's own */
-	bool nodes_call_rcu;	/* node-free=call_rcu */
+	struct sm_maple_pool *nodes; /* where maple nodes come from; NULL = the tree's own */
 };
 
 extern const struct sm__tree_ops sm__tree_rb_ops;
+extern const struct sm__tree_ops sm__tree_avl_ops;
+extern const struct sm__tree_ops sm__tree_maple_ops;
 
 static inline struct sm__tree_cursor sm__cursor(struct sm__tree *t)
 {
@@ -117,6 +119,7 @@ static inline struct sm__tree_cursor sm__cursor(struct sm__tree *t)
 
 	c.tree = t;
 	c.node = NULL;
+	c.opaque[0] = 0;
 	return c;
 }
 

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tree_maple.c - the maple tree as the tree of a space (kernels from 6.1 on).
+ *
+ * The tree holds the shown records (struct sm__tree_value); a record's first word leads to the node in the VMA.
+ *
+ * I1 opaque of a cursor is a writer's struct sm_cursor without spare nodes; its first word is the tree, so that
+ *    0 there means that the cursor has not been anywhere yet.
+ * I2 Nodes put aside by reserve() belong to the tree (`spare`), and are lent to the cursor for one
+ *    change: so whichever cursor makes the change, it cannot fail.
+ */
+#include "space/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "base/inject.h"
+#include "samara/maple.h"
+
+struct impl {
+	struct sm_maple tree;
+	struct sm_cursor spare; /* only its spare nodes are used */
+};
+
+_Static_assert(sizeof(struct sm_cursor) <= sizeof(((struct sm__tree_cursor *)0)->opaque),
+	       "the cursor of the maple tree fits");
+
+static struct impl *impl_of(const struct sm__tree *t)
+{
+	return t->impl;
+}
+
+static struct sm__tree_node *node_of(const void *value)
+{
+	return value ? ((const struct sm__tree_value *)value)->node : NULL;
+}
+
+/* The maple cursor inside, standing at addr if it has not been anywhere. */
+static struct sm_cursor *cursor(struct sm__tree_cursor *c, sm_addr addr)
+{
+	struct sm_cursor *k = (struct sm_cursor *)c->opaque;
+
+	if (!c->opaque[0])
+		sm_cursor_init_writer(k, &impl_of(c->tree)->tree, addr, addr);
+	return k;
+}
+
+static int maple_init(struct sm__tree *t)
+{
+	struct impl *m = sm__inject_fail() ? NULL : aligned_alloc(SM__CACHELINE, sizeof(*m));
+	int ret;
+
+	if (!m)
+		return -ENOMEM;
+	ret = sm_maple_init(&m->tree, t->nodes);
+	if (ret) {
+		free(m);
+		return ret;
+	}
+	sm_cursor_init_writer(&m->spare, &m->tree, 0, 0);
+	t->impl = m;
+	t->count = 0;
+	return 0;
+}
+
+static void maple_release(struct sm__tree *t)
+{
+	sm_cursor_release(&impl_of(t)->spare);
+}
+
+static void maple_destroy(struct sm__tree *t)
+{
+	struct impl *m = impl_of(t);
+
+	if (!m)
+		return;
+	maple_release(t);
+	sm_maple_destroy(&m->tree);
+	free(m);
+	t->impl = NULL;
+}
+
+/* --------------------------------------------------------------------------- locked readers ---- */
+
+static struct sm__tree_node *maple_find(struct sm__tree *t, sm_addr addr)
+{
+	return node_of(sm_maple_load_held(&impl_of(t)->tree, addr));
+}
+
+static struct sm__tree_node *maple_seek(struct sm__tree_cursor *c, sm_addr addr)
+{
+	struct sm_cursor *k = cursor(c, addr);
+
+	sm_cursor_set(k, addr);
+	return c->node = node_of(sm_cursor_find(k, UINT64_MAX));
+}
+
+/* Past the end the maple cursor is on the gap behind the last range, before the first on the one in front. */
+static struct sm__tree_node *maple_next(struct sm__tree_cursor *c)
+{
+	return c->node = node_of(sm_cursor_next(cursor(c, 0), UINT64_MAX));
+}
+
+static struct sm__tree_node *maple_prev(struct sm__tree_cursor *c)
+{
+	return c->node = node_of(sm_cursor_prev(cursor(c, UINT64_MAX), 0));
+}
+
+/* --------------------------------------------------------------------------------- writers ---- */
+
+static int maple_reserve(struct sm__tree *t, unsigned changes)
+{
+	return sm_cursor_expect(&impl_of(t)->spare, changes);
+}
+
+static void change(struct sm__tree_cursor *c, sm_addr first, sm_addr last, void *value)
+{
+	struct sm_cursor *k = cursor(c, first), *spare = &impl_of(c->tree)->spare;
+	int ret;
+
+	sm_cursor_retarget(k, first, last);
+	for (unsigned int i = 0; i < SM__ARRAY_SIZE(k->spare); i++)
+		k->spare[i] = spare->spare[i];
+	ret = sm_cursor_store(k, value);
+	for (unsigned int i = 0; i < SM__ARRAY_SIZE(k->spare); i++)
+		k->spare[i] = NULL;
+	SM_ASSERT_MSG(!ret, "a reserved change failed: %d", ret);
+	(void)ret;
+}
+
+static void maple_store(struct sm__tree_cursor *c, const struct sm__tree_item *item)
+{
+	change(c, item->first, item->last, item->value);
+	c->node = item->node;
+}
+
+static void maple_erase(struct sm__tree_cursor *c, sm_addr first, sm_addr last)
+{
+	change(c, first, last, NULL);
+	c->node = node_of(sm_cursor_next(cursor(c, first), UINT64_MAX));
+}
+
+static int maple_load(struct sm__tree *t, const struct sm__tree_item *items, size_t n)
+{
+	struct sm_maple_range *ranges;
+	int ret;
+
+	if (!n)
+		return 0;
+	ranges = sm__inject_fail() ? NULL : malloc(n * sizeof(*ranges));
+	if (!ranges)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		ranges[i] =
+			(struct sm_maple_range){ items[i].first, items[i].last, items[i].value };
+	ret = sm_maple_load_sorted(&impl_of(t)->tree, ranges, n);
+	free(ranges);
+	return ret;
+}
+
+/* ------------------------------------------------------------------------------------ gaps ---- */
+
+static int maple_gap(struct sm__tree *t, uint64_t size, const sm_addr limits[2], sm_addr *addr,
+		     bool highest)
+{
+	const struct sm_maple_window w = { limits[0], limits[1] };
+	struct sm_cursor k;
+	int ret;
+
+	sm_cursor_init_writer(&k, &impl_of(t)->tree, 0, 0);
+	ret = highest ? sm_cursor_gap_highest(&k, w, size) : sm_cursor_gap_lowest(&k, w, size);
+	if (ret)
+		return -ENOENT;
+	*addr = k.index;
+	return 0;
+}
+
+static int maple_gap_lowest(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
+			    sm_addr *addr)
+{
+	return maple_gap(t, size, limits, addr, false);
+}
+
+static int maple_gap_highest(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
+			     sm_addr *addr)
+{
+	return maple_gap(t, size, limits, addr, true);
+}
+
+/* ----------------------------------------------------------------------------- RCU readers ---- */
+
+static struct sm__tree_value *maple_load_rcu(struct sm__tree *t, sm_addr addr)
+{
+	return sm_maple_load_held(&impl_of(t)->tree, addr);
+}
+
+static struct sm__tree_value *maple_next_rcu(struct sm__tree *t, sm_addr addr)
+{
+	struct sm_cursor k;
+
+	sm_cursor_init(&k, &impl_of(t)->tree, addr, addr);
+	return sm_cursor_find(&k, UINT64_MAX);
+}
+
+static const char *maple_validate(struct sm__tree *t)
+{
+	return sm_maple_validate(&impl_of(t)->tree);
+}
+
+const struct sm__tree_ops sm__tree_maple_ops = {
+	.name = "maple",
+	.rcu = true,
+	.init = maple_init,
+	.destroy = maple_destroy,
+	.find = maple_find,
+	.seek = maple_seek,
+	.next = maple_next,
+	.prev = maple_prev,
+	.reserve = maple_reserve,
+	.release = maple_release,
+	.store = maple_store,
+	.erase = maple_erase,
+	.load = maple_load,
+	.gap_lowest = maple_gap_lowest,
+	.gap_highest = maple_gap_highest,
+	.load_rcu = maple_load_rcu,
+	.next_rcu = maple_next_rcu,
+	.validate = maple_validate,
+};
