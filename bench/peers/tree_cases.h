@@ -3,11 +3,12 @@
  * tree_cases.h - what is measured of a range container. A file that includes it defines before:
  *
  *	struct side;                                          the container
- *	struct side *side_make(void);  void side_free(s);     empty, and its end
+ *	struct side *side_make(how);  void side_free(s);      empty, and its end
  *	struct tree_object *side_load(s, key);                what covers the key, or NULL
  *	void side_store(s, object);                           object->range into a gap
  *	void side_erase(s, object);
- *	void side_split(s, object, part);                     part->range over the middle of object
+ *	void side_split(s, object, part);                     part[0] over the middle of object; what is
+ *	                                                      behind it is part[1], where one is needed
  *	void side_merge(s, object, part);                     object over all of its range again
  *	uint64_t side_walk(s);                                touches every object in order, returns how many
  *	uint64_t side_gap(s, size, max);                      the highest free range below max, or 0
@@ -34,16 +35,20 @@ enum tree_case_id {
 
 struct tree_run {
 	struct side *side;
+	const void *how;
 	struct tree_work work;
 };
 
-static bool tree_run_make(struct tree_run *r, size_t n)
+static bool tree_run_make(struct tree_run *r, size_t n, const void *how)
 {
 	if (!tree_work_make(&r->work, n, 42))
 		return false;
-	r->side = side_make();
-	if (!r->side)
+	r->how = how;
+	r->side = side_make(how);
+	if (!r->side) {
+		tree_work_free(&r->work);
 		return false;
+	}
 	for (size_t i = 0; i < n; i++)
 		side_store(r->side, &r->work.base[r->work.order[i]]);
 	for (size_t i = 0; i < n; i++) {
@@ -52,6 +57,8 @@ static bool tree_run_make(struct tree_run *r, size_t n)
 
 		r->work.part[2 * i].range.first = o->range.first + pages / 3 * TREE_PAGE;
 		r->work.part[2 * i].range.last = o->range.first + (pages / 3 + 1) * TREE_PAGE - 1;
+		r->work.part[2 * i + 1].range.first = r->work.part[2 * i].range.last + 1;
+		r->work.part[2 * i + 1].range.last = o->range.last;
 	}
 	return true;
 }
@@ -202,10 +209,10 @@ static uint64_t tree_case(struct tree_run *r, enum tree_case_id id, uint64_t n)
 enum tree_fill { TREE_ASCENDING, TREE_RANDOM, TREE_CHURN };
 
 /* Bytes per range: filled in ascending order, at random, after eight times n random changes. */
-static double tree_bytes(size_t n, enum tree_fill fill)
+static double tree_bytes(size_t n, enum tree_fill fill, const void *how)
 {
 	struct tree_work w;
-	struct side *side = side_make();
+	struct side *side = side_make(how);
 	unsigned char *in;
 	double bytes = -1;
 

@@ -19,19 +19,23 @@ struct tree_range {
 	uint64_t first, last;
 };
 
-/* What a container points to: a cache line, as the head of a VMA is. */
+/*
+ * What a container points to: two lines, as the head of a VMA is. A tree that links its objects has the
+ * first of them; what the object is about is in the second.
+ */
 struct tree_object {
+	uint64_t links[8];
 	struct tree_range range;
 	uint64_t zero; /* always 0; added to the next index, so that look-ups wait for each other */
 	uint64_t pad[5];
 };
 
 struct tree_work {
-	size_t n, extra;	     /* ranges in the container; more that fit */
-	struct tree_object *base;    /* n, ascending */
-	struct tree_object *more;    /* extra, ascending, none overlaps any of base */
-	struct tree_object *part;    /* 2 * n: the parts that a split makes */
-	uint32_t *order;	     /* a random order of base */
+	size_t n, extra;	      /* ranges in the container; more that fit */
+	struct tree_object *base;     /* n, ascending */
+	struct tree_object *more;     /* extra, ascending, none overlaps any of base */
+	struct tree_object *part;     /* 2 * n: the parts that a split makes */
+	uint32_t *order;	      /* a random order of base */
 	uint32_t *more_in, *more_out; /* two random orders of more */
 	uint64_t random;
 };
