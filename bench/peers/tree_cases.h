@@ -76,11 +76,10 @@ static uint64_t tree_load(struct tree_run *r, uint64_t n)
 	size_t at = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct tree_object *o = &w->base[w->order[at + next]];
+		struct tree_object *o = &w->base[w->pick[at + next]];
 
 		next = side_load(r->side, o->range.first + TREE_PAGE)->zero;
-		if (++at == w->n)
-			at = 0;
+		at = (at + 1) % TREE_PICKS;
 	}
 	BENCH_KEEP(next);
 	return bench_now() - start;
@@ -93,8 +92,11 @@ static uint64_t tree_gap_stores(struct tree_run *r, uint64_t n, bool erase)
 	uint64_t time = 0;
 
 	while (n) {
-		uint64_t batch = n < w->extra ? n : w->extra, start = bench_now(), middle;
+		uint64_t batch = n < w->extra ? n : w->extra, start, middle;
 
+		tree_shuffle(w->more_in, w->extra, &w->random);
+		tree_shuffle(w->more_out, w->extra, &w->random);
+		start = bench_now();
 		for (uint64_t i = 0; i < batch; i++)
 			side_store(r->side, &w->more[w->more_in[i]]);
 		middle = bench_now();
@@ -121,8 +123,10 @@ static uint64_t tree_overwrites(struct tree_run *r, uint64_t n, bool merge)
 	uint64_t time = 0;
 
 	while (n) {
-		uint64_t batch = n < w->extra ? n : w->extra, start = bench_now(), middle;
+		uint64_t batch = n < w->extra ? n : w->extra, start, middle;
 
+		tree_shuffle(w->order, w->n, &w->random);
+		start = bench_now();
 		for (uint64_t i = 0; i < batch; i++)
 			side_split(r->side, &w->base[w->order[i]], &w->part[2 * w->order[i]]);
 		middle = bench_now();
@@ -154,10 +158,9 @@ static uint64_t tree_gaps(struct tree_run *r, uint64_t n, uint64_t size)
 	size_t at = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
-		/* Below a random range: sum & 0 makes the searches wait for each other. */
-		sum = side_gap(r->side, size, w->base[w->order[at]].range.last - (sum & 0));
-		if (++at == w->n)
-			at = 0;
+		/* Below a random range; sum & 0 makes the searches wait for each other. */
+		sum = side_gap(r->side, size, w->base[w->pick[at + (sum & 0)]].range.last);
+		at = (at + 1) % TREE_PICKS;
 	}
 	BENCH_KEEP(sum);
 	return bench_now() - start;

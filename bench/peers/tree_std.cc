@@ -14,6 +14,11 @@
 
 static size_t allocated;
 
+/* What was allocated when this container was made: others may be alive. */
+struct accounted {
+	size_t before = allocated;
+};
+
 /* Counts what a container asks for; malloc's own header is left out. */
 template <class T> struct counting {
 	typedef T value_type;
@@ -51,7 +56,7 @@ typedef std::map<uint64_t, value, std::less<uint64_t>, alloc> std_map;
 typedef absl::btree_map<uint64_t, value, std::less<uint64_t>, alloc> btree_map;
 
 #define SIDE_FUNCTIONS(container)                                                     \
-	struct side {                                                                 \
+	struct side : accounted {                                                     \
 		container map;                                                        \
 	};                                                                            \
 	static side *side_make(const void *)                                          \
@@ -127,9 +132,9 @@ typedef absl::btree_map<uint64_t, value, std::less<uint64_t>, alloc> btree_map;
 	{                                                                             \
 		return new side(*s);                                                  \
 	}                                                                             \
-	static double side_bytes(side *)                                              \
+	static double side_bytes(side *s)                                             \
 	{                                                                             \
-		return static_cast<double>(allocated);                                \
+		return static_cast<double>(allocated - s->before);                    \
 	}
 
 #define PEER_FUNCTIONS                                                                        \

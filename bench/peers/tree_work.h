@@ -36,9 +36,13 @@ struct tree_work {
 	struct tree_object *more;     /* extra, ascending, none overlaps any of base */
 	struct tree_object *part;     /* 2 * n: the parts that a split makes */
 	uint32_t *order;	      /* a random order of base */
+	uint32_t *pick;		      /* TREE_PICKS random places of base, for look-ups */
 	uint32_t *more_in, *more_out; /* two random orders of more */
 	uint64_t random;
 };
+
+/* So many look-ups before one repeats: a branch predictor learns a few thousand by heart. */
+enum { TREE_PICKS = 1 << 18 };
 
 static const uint64_t TREE_PAGE = 4096;
 static const uint64_t TREE_TOP = (uint64_t)1 << 47;
@@ -87,6 +91,7 @@ static inline void tree_work_free(struct tree_work *w)
 	free(w->more);
 	free(w->part);
 	free(w->order);
+	free(w->pick);
 	free(w->more_in);
 	free(w->more_out);
 }
@@ -95,7 +100,7 @@ static inline bool tree_work_make(struct tree_work *w, size_t n, uint64_t seed)
 {
 	size_t extra = n / 4, all = n + extra, b = 0, m = 0;
 	uint64_t *start = (uint64_t *)tree_array(all + 1, sizeof(*start));
-	uint32_t *pick = (uint32_t *)tree_array(all, sizeof(*pick));
+	uint32_t *deal = (uint32_t *)tree_array(all, sizeof(*deal));
 
 	memset(w, 0, sizeof(*w));
 	w->n = n;
@@ -105,12 +110,13 @@ static inline bool tree_work_make(struct tree_work *w, size_t n, uint64_t seed)
 	w->more = (struct tree_object *)tree_array(extra, sizeof(*w->more));
 	w->part = (struct tree_object *)tree_array(2 * n, sizeof(*w->part));
 	w->order = (uint32_t *)tree_array(n, sizeof(*w->order));
+	w->pick = (uint32_t *)tree_array(TREE_PICKS, sizeof(*w->pick));
 	w->more_in = (uint32_t *)tree_array(extra, sizeof(*w->more_in));
 	w->more_out = (uint32_t *)tree_array(extra, sizeof(*w->more_out));
-	if (!start || !pick || !w->base || !w->more || !w->part || !w->order || !w->more_in ||
-	    !w->more_out) {
+	if (!start || !deal || !w->base || !w->more || !w->part || !w->order || !w->pick ||
+	    !w->more_in || !w->more_out) {
 		free(start);
-		free(pick);
+		free(deal);
 		tree_work_free(w);
 		return false;
 	}
@@ -120,9 +126,9 @@ static inline bool tree_work_make(struct tree_work *w, size_t n, uint64_t seed)
 	qsort(start, all, sizeof(*start), tree_compare);
 	for (size_t i = 0; i < all; i++)
 		start[i] = (start[i] + 20 * i) * TREE_PAGE;
-	tree_shuffle(pick, all, &w->random);
+	tree_shuffle(deal, all, &w->random);
 	for (size_t i = 0; i < all; i++) {
-		struct tree_object *o = pick[i] < n ? &w->base[b++] : &w->more[m++];
+		struct tree_object *o = deal[i] < n ? &w->base[b++] : &w->more[m++];
 
 		o->range.first = start[i];
 		o->range.last = start[i] + (3 + tree_random(&w->random) % 16) * TREE_PAGE - 1;
@@ -130,8 +136,10 @@ static inline bool tree_work_make(struct tree_work *w, size_t n, uint64_t seed)
 	tree_shuffle(w->order, n, &w->random);
 	tree_shuffle(w->more_in, extra, &w->random);
 	tree_shuffle(w->more_out, extra, &w->random);
+	for (size_t i = 0; i < TREE_PICKS; i++)
+		w->pick[i] = (uint32_t)(tree_random(&w->random) % n);
 	free(start);
-	free(pick);
+	free(deal);
 	return true;
 }
 

@@ -104,6 +104,13 @@ int sm_host_destroy(struct sm_host *h)
 				SM_ASSERT_MSG(false, "cache %d of a host has objects left", i);
 		}
 	}
+	for (int i = 0; i < 4; i++) {
+		struct sm_maple_pool *pool =
+			atomic_load_explicit(&h->nodes[i / 2][i % 2], memory_order_relaxed);
+
+		if (sm_maple_pool_destroy(pool))
+			SM_ASSERT_MSG(false, "maple nodes of a host are held, pool %d", i);
+	}
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 	return 0;
@@ -160,6 +167,33 @@ struct sm_cache *sm__host_cache(struct sm_host *h, enum sm__host_cache which,
 	}
 	pthread_mutex_unlock(&h->lock);
 	return c;
+}
+
+struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free node_free,
+				     enum sm_design_layer layer)
+{
+	const struct sm_maple_pool_options o = {
+		.name = "maple",
+		.node_free = node_free == SM_NODE_FREE_SHEAF ? SM_MAPLE_FREE_SHEAF
+							     : SM_MAPLE_FREE_CALL_RCU,
+		.slab_layer = layer == SM_DESIGN_LAYER_SLAB,
+		.owner = h,
+	};
+	_Atomic(struct sm_maple_pool *) *slot =
+		&h->nodes[node_free == SM_NODE_FREE_SHEAF][layer == SM_DESIGN_LAYER_SLAB];
+	struct sm_maple_pool *pool;
+
+	pool = atomic_load_explicit(slot, memory_order_acquire); /* pairs below */
+	if (pool)
+		return pool;
+	pthread_mutex_lock(&h->lock);
+	pool = atomic_load_explicit(slot, memory_order_relaxed);
+	if (!pool) {
+		pool = sm_maple_pool_create(&o);
+		atomic_store_explicit(slot, pool, memory_order_release);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return pool;
 }
 
 uint64_t sm__host_commit_limit(const struct sm_host *h)

@@ -9,7 +9,9 @@
 #define SM_SPACE_HOST_H
 
 #include "samara/cache.h"
+#include "samara/design.h"
 #include "samara/host.h"
+#include "samara/maple.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,6 +37,7 @@ struct sm_host {
 
 	pthread_mutex_t lock;				  /* guards the making of what follows */
 	_Atomic(struct sm_cache *) caches[SM__CACHES][2]; /* published with release */
+	_Atomic(struct sm_maple_pool *) nodes[2][2];	  /* by node_free and layer, likewise */
 	void *memory_state; /* of the memory room: pool and page cache; under lock until made */
 	void (*memory_destroy)(struct sm_host *host);
 };
@@ -42,6 +45,10 @@ struct sm_host {
 /* The cache, made on first use. NULL: no memory. layer: enum sm_cache_layer. */
 struct sm_cache *sm__host_cache(struct sm_host *h, enum sm__host_cache which,
 				enum sm_cache_layer layer);
+
+/* The pool of maple nodes for this way of freeing and this layer, made on first use. NULL: no memory. */
+struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free node_free,
+				     enum sm_design_layer layer);
 
 /*
  * Takes or gives back pages of commit. Take may refuse: total_vm is that of the asking space.

@@ -69,8 +69,9 @@ static const struct sm__tree_ops *tree_of(enum sm_design_tree t)
 	case SM_TREE_RB:
 		return &sm__tree_rb_ops;
 	case SM_TREE_AVL:
+		return &sm__tree_avl_ops;
 	case SM_TREE_MAPLE:
-		break;
+		return &sm__tree_maple_ops;
 	}
 	return NULL;
 }
@@ -120,7 +121,11 @@ struct sm_space *sm__space_new(struct sm_host *host, const struct sm_space_optio
 	s->brk = o->start_brk;
 	set_limits(s, &o->limits);
 	s->tree.ops = tree_of(o->design.tree);
-	s->tree.nodes_call_rcu = o->design.node_free == SM_NODE_FREE_CALL_RCU;
+	if (o->design.tree == SM_TREE_MAPLE) {
+		s->tree.nodes = sm__host_nodes(host, o->design.node_free, o->design.layer);
+		if (!s->tree.nodes)
+			goto free_space;
+	}
 	if (!make_caches(s) || sm__mmap_lock_init(&s->lock, o->lock_stats))
 		goto free_space;
 	if (s->tree.ops->init(&s->tree))
