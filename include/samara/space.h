@@ -96,6 +96,12 @@ struct sm_space_options {
 	void (*kick)(void *arg, struct sm_tlb *tlb);
 	void *kick_arg;
 	struct sm_notifier notifier;
+	/*
+	 * Whether caller may advise this space from outside (sm_process_madvise): 0, or a negative errno
+	 * (-EACCES). NULL: any space may. Context: as the call; no lock of the library is held.
+	 */
+	int (*may_advise)(void *arg, struct sm_space *caller, struct sm_space *target);
+	void *may_advise_arg;
 };
 
 /* Context: any. */
@@ -156,10 +162,60 @@ SM_API int64_t sm_mremap(struct sm_space *space, sm_addr addr, uint64_t old_leng
 SM_API sm_addr sm_brk(struct sm_space *space, sm_addr brk);
 
 /*
- * madvise(2) on the flags of the map; advice that works on pages finds none with backend none.
- * Return: 0, -EINVAL, -ENOMEM (a hole; the mapped parts are done), -EPERM, -EAGAIN, -EBADF, -EACCES.
+ * madvise(2), every advice of Linux 6.18. Advice about pages finds none with backend none. The
+ * figures and pages are those of this space; what an advice means for each kind of mapping is in
+ * docs/design/advice.md.
+ * Return: 0, -EINVAL, -ENOMEM (a hole; the mapped parts are done), -EPERM (sealed; HWPOISON without
+ *         SM_CAP_ADMIN), -EAGAIN, -EBADF, -EACCES, -EFAULT, -EHWPOISON, -EINTR, what punching the
+ *         file said (REMOVE).
+ * Cost: DONTNEED, FREE and the guard pages take no mmap_lock where one VMA is enough and the design
+ *       says so.
  */
 SM_API int sm_madvise(struct sm_space *space, sm_addr addr, uint64_t length, int advice);
+
+/* One range of a vector, laid out as struct iovec. */
+struct sm_range {
+	sm_addr addr;
+	uint64_t length; /* bytes */
+};
+
+/*
+ * process_madvise(2): advice for up to 1024 ranges of target. On the own space (caller == target)
+ * every advice is allowed; on another COLD, PAGEOUT, WILLNEED and COLLAPSE, if target's may_advise
+ * agrees and caller has SM_CAP_NICE. caller NULL: the embedder itself, with every right, but as
+ * "another". At most 0x7ffff000 bytes are advised; flags must be 0. How often it locks and flushes
+ * is the design's choice (advice=).
+ * Return: the bytes of the ranges before the first that failed, or, when that is none, its errno;
+ *         -EINVAL, -EFAULT (a range outside the space), -EPERM, what may_advise said.
+ */
+SM_API int64_t sm_process_madvise(struct sm_space *caller, struct sm_space *target,
+				  const struct sm_range *ranges, size_t n, int advice,
+				  unsigned flags);
+
+/*
+ * mlock(2), mlock2(2) with SM_MLOCK_ONFAULT, munlock(2): the range is widened to whole pages.
+ * Return: 0, -EINVAL, -ENOMEM (limit, hole, a page that cannot come: the flags stay), -EPERM
+ *         (RLIMIT_MEMLOCK is 0), -EAGAIN (no memory), -EINTR.
+ */
+SM_API int sm_mlock(struct sm_space *space, sm_addr addr, uint64_t length);
+SM_API int sm_mlock2(struct sm_space *space, sm_addr addr, uint64_t length, int flags);
+SM_API int sm_munlock(struct sm_space *space, sm_addr addr, uint64_t length);
+
+/* mlockall(2) with SM_MCL_*, munlockall(2). Return: 0, -EINVAL, -ENOMEM, -EPERM, -EINTR. */
+SM_API int sm_mlockall(struct sm_space *space, int flags);
+SM_API int sm_munlockall(struct sm_space *space);
+
+/*
+ * mincore(2). vec: one byte a page, bit 0 set where an access would find the page in memory.
+ * Return: 0, -EINVAL (unaligned), -ENOMEM (a hole; what precedes it is answered).
+ */
+SM_API int sm_mincore(struct sm_space *space, sm_addr addr, uint64_t length, unsigned char *vec);
+
+/*
+ * mseal(2): no unmapping, moving, replacing, new protection, or discarding of memory that the caller
+ * could not write, for good. Return: 0, -EINVAL, -ENOMEM (a hole; nothing is sealed), -EINTR.
+ */
+SM_API int sm_mseal(struct sm_space *space, sm_addr addr, uint64_t length, uint64_t flags);
 
 /*
  * Names anonymous memory, as prctl(PR_SET_VMA_ANON_NAME). name: up to 79 printable characters

@@ -1,379 +1,344 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * advice.c - madvise: a table of what each advice is, and the walk over VMAs.
+ * advice.c - madvise in four parts, and the walk over the VMAs of a range.
  *
- *      check arguments -> lock as the table says -> walk -> unlock
+ *      lock      by the row: nothing, VMA (taken per range, below), read, write
+ *      check     the range alone: alignment, rounding, overflow
+ *      do        each VMA of the range in turn; holes are remembered
+ *      unlock    flush what was gathered, let the lock go, tell the notifier
  *
- * I1 A hole is remembered (-ENOMEM) and the walk goes on; a VMA that refuses ends it with its errno.
- * I2 What was advised before an error stays advised.
+ *      VMA lock   +-------------+-------------+------------------------+
+ *      range 1    | locked      |             | the lock is kept while the next range lies in the
+ *      range 2    | kept        |             | same VMA and no writer waits for it; else it is
+ *      range 3                  | let go, new | let go first: one VMA at a time, so no order
+ *
+ * I1 The VMA lock is let go before the flush: nobody waits for a TLB with it (backend.h I3). Early
+ *    flushes of a full gather are the exception, and harmless: a running TLB waits for no lock.
+ * I2 With the VMA lock the area cannot change; its identity is not made under it (GUARD_INSTALL).
  */
 #include "space/advice.h"
-#include "base/inject.h"
-#include "samara/file.h"
+#include "base/thread.h"
 #include "space/vma_lock.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t special = SM_VM_IO | SM_VM_DONTEXPAND | SM_VM_PFNMAP | SM_VM_MIXEDMAP;
+/* ---- the VMA lock ---- */
 
-static bool is_private_anon(const struct sm__vma *v)
+static void end_vma(struct sm__madvise *m)
 {
-	return !v->file && sm__flags_private(v->flags);
-}
-
-static int refuse_special(const struct sm__advise *a)
-{
-	return a->vma->flags & special ? -EINVAL : 0;
-}
-
-static int refuse_dodump(const struct sm__advise *a)
-{
-	bool is_special = (a->vma->flags & special) && !(a->vma->flags & SM_VM_HUGETLB);
-
-	return is_special || (a->vma->flags & SM_VM_DROPPABLE) ? -EINVAL : 0;
-}
-
-static int refuse_shared(const struct sm__advise *a)
-{
-	return a->vma->file || !sm__flags_private(a->vma->flags) ? -EINVAL : 0;
-}
-
-static int refuse_droppable(const struct sm__advise *a)
-{
-	return a->vma->flags & SM_VM_DROPPABLE ? -EINVAL : 0;
-}
-
-static int refuse_locked(const struct sm__advise *a)
-{
-	return a->vma->flags & (SM_VM_LOCKED | SM_VM_PFNMAP) ? -EINVAL : 0;
-}
-
-static int refuse_device(const struct sm__advise *a)
-{
-	return a->vma->flags & SM_VM_PFNMAP ? -EINVAL : 0;
-}
-
-static int refuse_free(const struct sm__advise *a)
-{
-	return !is_private_anon(a->vma) ? -EINVAL : refuse_locked(a);
-}
-
-static int refuse_reclaim(const struct sm__advise *a)
-{
-	return a->vma->flags & (SM_VM_LOCKED | SM_VM_PFNMAP | SM_VM_HUGETLB) ? -EINVAL : 0;
-}
-
-static int refuse_remove(const struct sm__advise *a)
-{
-	if ((a->vma->flags & SM_VM_LOCKED) || !a->vma->file)
-		return -EINVAL;
-	return (a->vma->flags & (SM_VM_SHARED | SM_VM_MAYWRITE)) == (SM_VM_SHARED | SM_VM_MAYWRITE)
-		       ? 0
-		       : -EACCES;
-}
-
-static int refuse_guard_install(const struct sm__advise *a)
-{
-	return a->vma->flags & (special | SM_VM_HUGETLB | SM_VM_LOCKED) ? -EINVAL : 0;
-}
-
-static int refuse_guard_remove(const struct sm__advise *a)
-{
-	return a->vma->flags & (special | SM_VM_HUGETLB) ? -EINVAL : 0;
-}
-
-static int refuse_collapse(const struct sm__advise *a)
-{
-	return a->vma->flags & (special | SM_VM_NOHUGEPAGE) || a->vma->file ? -EINVAL : 0;
-}
-
-/* Guard pages are pages: the area counts as written. */
-static void give_identity(struct sm__advise *a)
-{
-	if (is_private_anon(a->vma))
-		sm__anon_prepare(a->space, a->vma);
-}
-
-#define FLAGS(name, set_, clear_, refuse_)                                             \
-	{                                                                              \
-		.advice = SM_MADV_##name, .kind = SM__ADVICE_FLAGS, .lock = SM__WRITE, \
-		.set = (set_), .clear = (clear_), .refuse = (refuse_)                  \
+	if (m->lock == SM__ADVICE_VMA && m->vma) {
+		sm__vma_end_read(m->vma, m->s->design.vma_lock);
+		m->vma = NULL;
 	}
-#define PAGES(name, refuse_)                                                          \
-	{                                                                             \
-		.advice = SM_MADV_##name, .kind = SM__ADVICE_PAGES, .lock = SM__READ, \
-		.refuse = (refuse_)                                                   \
-	}
+}
 
-/* clang-format off */
-static const struct sm__advice table[] = {
-	FLAGS(NORMAL, 0, SM_VM_RAND_READ | SM_VM_SEQ_READ, NULL),
-	FLAGS(RANDOM, SM_VM_RAND_READ, SM_VM_SEQ_READ, NULL),
-	FLAGS(SEQUENTIAL, SM_VM_SEQ_READ, SM_VM_RAND_READ, NULL),
-	{ .advice = SM_MADV_DONTFORK, .kind = SM__ADVICE_FLAGS, .lock = SM__WRITE, .discards = true,
-	  .set = SM_VM_DONTCOPY },
-	FLAGS(DOFORK, 0, SM_VM_DONTCOPY, refuse_special),
-	FLAGS(DONTDUMP, SM_VM_DONTDUMP, 0, NULL),
-	FLAGS(DODUMP, 0, SM_VM_DONTDUMP, refuse_dodump),
-	{ .advice = SM_MADV_WIPEONFORK, .kind = SM__ADVICE_FLAGS, .lock = SM__WRITE, .discards = true,
-	  .set = SM_VM_WIPEONFORK, .refuse = refuse_shared },
-	FLAGS(KEEPONFORK, 0, SM_VM_WIPEONFORK, refuse_droppable),
-	FLAGS(MERGEABLE, SM_VM_MERGEABLE, 0, NULL),
-	FLAGS(UNMERGEABLE, 0, SM_VM_MERGEABLE, NULL),
-	FLAGS(HUGEPAGE, SM_VM_HUGEPAGE, SM_VM_NOHUGEPAGE, NULL),
-	FLAGS(NOHUGEPAGE, SM_VM_NOHUGEPAGE, SM_VM_HUGEPAGE, NULL),
-	PAGES(WILLNEED, NULL),
-	{ .advice = SM_MADV_DONTNEED, .kind = SM__ADVICE_PAGES, .lock = SM__READ, .discards = true,
-	  .gathers = true, .refuse = refuse_locked },
-	{ .advice = SM_MADV_DONTNEED_LOCKED, .kind = SM__ADVICE_PAGES, .lock = SM__READ,
-	  .discards = true, .gathers = true, .refuse = refuse_device },
-	{ .advice = SM_MADV_FREE, .kind = SM__ADVICE_PAGES, .lock = SM__READ, .discards = true,
-	  .gathers = true, .refuse = refuse_free },
-	{ .advice = SM_MADV_REMOVE, .kind = SM__ADVICE_PAGES, .lock = SM__READ, .discards = true,
-	  .refuse = refuse_remove },
-	PAGES(COLD, refuse_reclaim),
-	PAGES(PAGEOUT, refuse_reclaim),
-	PAGES(COLLAPSE, refuse_collapse),
-	{ .advice = SM_MADV_GUARD_INSTALL, .kind = SM__ADVICE_PAGES, .lock = SM__READ,
-	  .discards = true, .refuse = refuse_guard_install, .map = give_identity },
-	PAGES(GUARD_REMOVE, refuse_guard_remove),
-	{ .advice = SM_MADV_POPULATE_READ, .kind = SM__ADVICE_POPULATE, .lock = SM__UNLOCKED },
-	{ .advice = SM_MADV_POPULATE_WRITE, .kind = SM__ADVICE_POPULATE, .lock = SM__UNLOCKED },
-};
-/* clang-format on */
-
-const struct sm__advice *sm__advice_of(int advice)
+static bool writer_waits(const struct sm__madvise *m)
 {
-	for (size_t i = 0; i < SM__ARRAY_SIZE(table); i++)
-		if (table[i].advice == advice)
-			return &table[i];
+	enum sm_design_vma_lock form = m->s->design.vma_lock;
+	_Atomic uint32_t *word =
+		form == SM_VMA_LOCK_REFCNT ? &m->vma->lock.refcnt : sm__vma_word(m->vma, form);
+
+	/* relaxed: a hint; the writer sleeps until the count says so */
+	return atomic_load_explicit(word, memory_order_relaxed) & SM__VMA_FLAG;
+}
+
+/* The VMA that holds the whole range, read-locked; NULL: mmap_lock it is. */
+static struct sm__vma *lock_vma(struct sm__madvise *m)
+{
+	struct sm_space *s = m->s;
+	enum sm__vma_try got = SM__VMA_DETACHED;
+	struct sm__tree_value *value;
+	struct sm__vma *v = NULL;
+
+	sm__rcu_read_lock();
+	value = s->tree.ops->load_rcu(&s->tree, m->start);
+	if (value) {
+		v = sm__vma_of(value->node);
+		sm__delay();
+		got = sm__vma_start_read(s, v, s->design.vma_lock);
+	}
+	sm__rcu_read_unlock();
+	if (got != SM__VMA_LOCKED_BY_US)
+		return NULL;
+	if (m->start >= v->start && m->end <= v->end &&
+	    (m->row->advice != SM_MADV_GUARD_INSTALL || v->file || sm__anon_of(v)))
+		return v;
+	sm__vma_end_read(v, s->design.vma_lock);
 	return NULL;
 }
 
-static bool cannot_merge_pages(const struct sm__vma *v)
+/* Before each range. After it the lock is VMA with m->vma, or READ. */
+static int take_vma(struct sm__madvise *m)
 {
-	return !sm__flags_private(v->flags) ||
-	       (v->flags & (special | SM_VM_HUGETLB | SM_VM_DROPPABLE));
-}
-
-/* Gives the range new flags (and the name, when naming). */
-static int change_flags(struct sm__advise *a, uint64_t flags, struct sm__name *name)
-{
-	struct sm_space *s = a->space;
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
-	struct sm__merge m;
-	struct sm__prep prep;
-	struct sm__vma *v;
-
-	if (flags == a->vma->flags && sm__name_equal(name, a->vma->name))
-		return 0;
-	sm__merge_from(&m, a->op, a->vma);
-	m.pgoff += sm__pages(s, a->start - a->vma->start);
-	m.start = a->start;
-	m.end = a->end;
-	m.flags = flags;
-	m.name = name;
-	m.middle = a->vma;
-	m.prev = a->start == a->vma->start ? sm__vma_before(s, a->start) : NULL;
-	m.next = a->end == a->vma->end ? sm__seek(&c, a->end) : NULL;
-	v = sm__modify(&m);
-	if (m.error || (v->flags == flags && sm__name_equal(name, v->name)))
-		return m.error;
-	if (sm__prepare(s, &prep, 1, 1))
-		return -ENOMEM;
-	sm__vma_start_write(s, v);
-	v->flags = flags;
-	if (!sm__name_equal(name, v->name)) {
-		struct sm__name *old = v->name;
-
-		v->name = sm__name_get(name);
-		sm__store(s, &prep, v);
-		sm__name_put(
-			old); /* after the store: readers of the old record are in RCU sections */
-	} else {
-		sm__store(s, &prep, v);
+	if (m->vma) {
+		if (m->start >= m->vma->start && m->end <= m->vma->end && !writer_waits(m))
+			return 0;
+		end_vma(m);
 	}
-	sm__unprepare(s, &prep);
-	return 0;
+	m->vma = lock_vma(m);
+	if (sm__likely(m->vma != NULL))
+		return 0;
+	m->lock = SM__ADVICE_READ; /* and it stays so for the rest of the call */
+	return sm__op_lock(&m->op, SM__READ, m->start, m->end);
 }
 
-static bool sealed_against(const struct sm__advice *t, const struct sm__vma *v)
+static bool may_use_vma_lock(const struct sm__madvise *m)
 {
-	return t->discards && (v->flags & SM_VM_SEALED) && !v->file && !(v->flags & SM_VM_WRITE);
+	return m->s->design.advice == SM_ADVICE_VMA_LOCK_AND_BATCHED && !m->remote &&
+	       m->s->design.vma_lock != SM_VMA_LOCK_NONE && m->s->tree.ops->rcu;
 }
 
-static int advise_vma(struct sm__advise *a, const struct sm__advice *t)
+/* ---- the parts ---- */
+
+void sm__madvise_init(struct sm__madvise *m, struct sm_space *s, const struct sm__advice_row *row)
 {
+	sm__op_init(&m->op, s, SM_CALL_MADVISE);
+	m->row = row;
+	m->s = s;
+	m->lock = row->lock;
+	m->remote = false;
+	m->flush_once = (row->traits & SM__ADVICE_GATHERS) && s->design.advice >= SM_ADVICE_BATCHED;
+	m->moved = false;
+	m->vma = m->prev = NULL;
+	m->name = NULL;
+}
+
+int sm__madvise_lock(struct sm__madvise *m)
+{
+	sm_addr page = m->s->page_size;
+
+	if (m->lock == SM__ADVICE_VMA) {
+		if (may_use_vma_lock(m))
+			return 0;
+		m->lock = SM__ADVICE_READ;
+	}
+	if (m->lock == SM__ADVICE_NO_LOCK)
+		return 0;
+	if (m->lock == SM__ADVICE_WRITE)
+		return sm__op_lock(&m->op, SM__WRITE, m->start - page, m->end + page);
+	return sm__op_lock(&m->op, SM__READ, m->start, m->end);
+}
+
+int sm__madvise_check(struct sm__madvise *m, sm_addr addr, uint64_t length)
+{
+	uint64_t len = sm__page_align(m->s, length);
+
+	if (!sm__page_aligned(m->s, addr) || (length && !len) || addr + len < addr)
+		return -EINVAL;
+	m->start = addr;
+	m->end = addr + len;
+	return len != 0;
+}
+
+void sm__madvise_unlock(struct sm__madvise *m)
+{
+	end_vma(m);
+	sm__op_unlock(&m->op);
+}
+
+void sm__madvise_let_go(struct sm__madvise *m)
+{
+	sm__op_unlock(&m->op);
+	m->moved = true;
+	m->vma = NULL;
+}
+
+int sm__madvise_lock_again(struct sm__madvise *m)
+{
+	return sm__op_lock(&m->op, SM__READ, m->start, m->end);
+}
+
+/* ---- one VMA ---- */
+
+/* Sealed memory that the caller could not clear by writing must not be cleared by advice. */
+static bool sealed(const struct sm__madvise *m, const struct sm__vma *v)
+{
+	return (m->row->traits & SM__ADVICE_DISCARDS) && (v->flags & SM_VM_SEALED) && !v->file &&
+	       !(v->flags & SM_VM_WRITE);
+}
+
+static int apply_flags(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
+{
+	struct sm__change c = { .op = &m->op,
+				.vma = v,
+				.prev = m->prev,
+				.start = start,
+				.end = end,
+				.flags = (v->flags & ~m->row->clear) | m->row->set,
+				.name = v->name };
+	int err = sm__change(&c);
+
+	m->prev = c.vma;
+	return err == -ENOMEM ? -EAGAIN : err;
+}
+
+static int apply(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
+{
+	const struct sm__advice_row *row = m->row;
 	int err;
 
-	if (sealed_against(t, a->vma))
-		return -EPERM;
-	err = t->refuse ? t->refuse(a) : 0;
-	if (err)
-		return err;
-	if (t->kind == SM__ADVICE_FLAGS) {
-		uint64_t flags = (a->vma->flags & ~t->clear) | t->set;
-
-		if (t->advice == SM_MADV_MERGEABLE && cannot_merge_pages(a->vma))
-			return 0;
-		err = change_flags(a, flags, a->vma->name);
-		return err == -ENOMEM ? -EAGAIN : err;
+	if (sm__unlikely(v->flags & (SM_VM_SEALED | row->refuses))) {
+		if (sealed(m, v))
+			return -EPERM;
+		if (v->flags & row->refuses)
+			return -EINVAL;
 	}
-	if (t->map)
-		t->map(a);
-	if (t->discards)
-		sm__op_notice(a->op, SM_NOTICE_DISCARD, a->start, a->end);
-	return a->space->backend->advise ? a->space->backend->advise(a) : 0;
-}
-
-/* I1 */
-static int walk(struct sm__advise *a, sm_addr start, sm_addr end,
-		int (*one)(struct sm__advise *a, const void *arg), const void *arg)
-{
-	int remembered = 0;
-
-	while (start < end) {
-		struct sm__tree_cursor c = sm__cursor(&a->space->tree);
-		int err;
-
-		a->vma = sm__seek(&c, start);
-		if (!a->vma)
-			return -ENOMEM;
-		if (a->vma->start > start) {
-			remembered = -ENOMEM;
-			start = a->vma->start;
-			if (start >= end)
-				break;
-		}
-		a->start = start;
-		a->end = a->vma->end < end ? a->vma->end : end;
-		start = a->end; /* the VMA may be merged away */
-		err = one(a, arg);
+	if (row->check) {
+		err = row->check(v);
 		if (err)
 			return err;
 	}
-	return remembered;
+	err = row->apply ? row->apply(m, v, start, end) : apply_flags(m, v, start, end);
+	if (!m->flush_once)
+		sm__op_finish_gather(&m->op);
+	return err;
 }
 
-static int advise_one(struct sm__advise *a, const void *arg)
+/* ---- one range ---- */
+
+/* Where the walk begins. With the read lock held since, the VMA of the range before may do. */
+static struct sm__vma *first_vma(struct sm__madvise *m, struct sm__tree_cursor *c)
 {
-	return advise_vma(a, arg);
+	struct sm__vma *v = m->vma;
+
+	if (m->lock == SM__ADVICE_READ && v && m->start >= v->start && m->end <= v->end)
+		return v;
+	v = sm__seek(c, m->start);
+	if (m->lock == SM__ADVICE_WRITE) {
+		if (v && v->start < m->start) {
+			m->prev = v;
+		} else {
+			struct sm__tree_cursor before = *c;
+
+			m->prev = sm__prev(&before);
+		}
+	} else {
+		m->vma = v;
+	}
+	return v;
 }
 
-/* Page by page, stopping at the first that cannot be: as an access by the caller. */
-static int populate(struct sm_space *s, sm_addr start, sm_addr end, bool write)
+static int walk(struct sm__madvise *m)
 {
-	while (start < end) {
-		struct sm_vma_info info;
-		struct sm_fault_result r;
+	struct sm__tree_cursor c = sm__cursor(&m->s->tree);
+	struct sm__vma *v = first_vma(m, &c);
+	sm_addr at = m->start;
+	int hole = 0;
 
-		if (sm_lookup(s, start, &info))
+	for (;;) {
+		sm_addr stop;
+		int err;
+
+		if (!v)
 			return -ENOMEM;
-		if ((info.flags & (SM_VM_IO | SM_VM_PFNMAP)) ||
-		    !(info.flags & (write ? SM_VM_WRITE : SM_VM_READ)))
-			return -EINVAL;
-		r = sm_fault(s, start, write ? SM_ACCESS_WRITE : SM_ACCESS_READ);
-		if (r.error)
-			return r.error;
-		if (r.signo)
-			return -EFAULT;
-		start = s->backend == &sm__backend_none ? info.end : start + s->page_size;
+		if (at < v->start) {
+			hole = -ENOMEM;
+			at = v->start;
+			if (at >= m->end)
+				break;
+		}
+		stop = v->end < m->end ? v->end : m->end;
+		m->moved = false;
+		err = apply(m, v, at, stop);
+		if (err)
+			return err;
+		at = stop;
+		if (at >= m->end)
+			break;
+		c = sm__cursor(&m->s->tree);
+		v = sm__seek(&c, at); /* the map may have changed under a lock let go, or by us */
+	}
+	return hole;
+}
+
+/* ---- broken memory: no lock, the length not rounded ---- */
+
+static int poison_page(struct sm__madvise *m, sm_addr addr)
+{
+	struct sm_fault_result r = sm_fault(m->s, addr, SM_ACCESS_READ);
+	struct sm__advise a = { .what = m->row->advice == SM_MADV_HWPOISON ? SM__PAGES_POISON
+									   : SM__PAGES_OFFLINE,
+				.space = m->s,
+				.start = addr,
+				.end = addr + m->s->page_size };
+	int err;
+
+	if (r.error)
+		return r.error;
+	if (r.signo)
+		return -EFAULT;
+	err = sm__op_lock(&m->op, SM__READ, addr, a.end);
+	if (err)
+		return err;
+	a.vma = sm__find(m->s, addr);
+	err = a.vma ? m->s->backend->advise(&a) : -EFAULT;
+	sm__op_notice(&m->op, SM_NOTICE_DISCARD, a.start, a.end);
+	sm__op_unlock(&m->op);
+	return err == -ENOENT ? -EIO : err;
+}
+
+static int poison(struct sm__madvise *m)
+{
+	if (!(m->s->o.capabilities & SM_CAP_ADMIN))
+		return -EPERM;
+	if (!m->s->backend->advise)
+		return -EINVAL; /* no page that could break */
+	for (sm_addr at = m->start; at < m->end; at += m->s->page_size) {
+		int err = poison_page(m, at);
+
+		if (err)
+			return err;
 	}
 	return 0;
+}
+
+static int by_page(struct sm__madvise *m)
+{
+	switch (m->row->advice) {
+	case SM_MADV_POPULATE_READ:
+		return sm__populate_range(m->s, m->start, m->end, SM__POPULATE_READ);
+	case SM_MADV_POPULATE_WRITE:
+		return sm__populate_range(m->s, m->start, m->end, SM__POPULATE_WRITE);
+	default:
+		return poison(m);
+	}
+}
+
+int sm__madvise_do(struct sm__madvise *m)
+{
+	int err;
+
+	if (m->row->traits & SM__ADVICE_BY_PAGE)
+		return by_page(m);
+	if (m->lock == SM__ADVICE_VMA) {
+		err = take_vma(m);
+		if (err)
+			return err;
+	}
+	err = m->lock == SM__ADVICE_VMA ? apply(m, m->vma, m->start, m->end) : walk(m);
+	if (m->row->traits & SM__ADVICE_TELLS)
+		sm__op_notice(&m->op, SM_NOTICE_DISCARD, m->start, m->end);
+	return err;
 }
 
 int sm_madvise(struct sm_space *s, sm_addr addr, uint64_t length, int advice)
 {
-	const struct sm__advice *t = sm__advice_of(advice);
-	sm_addr end = addr + sm__page_align(s, length);
-	struct sm__op op;
-	struct sm__advise a = { .op = &op, .space = s, .advice = advice };
+	const struct sm__advice_row *row = sm__advice_row(advice);
+	struct sm__madvise m;
 	int err;
 
-	sm__op_init(&op, s, SM_CALL_MADVISE);
-	if (!t || !sm__page_aligned(s, addr))
+	if (!row)
 		return -EINVAL;
-	if (length && !sm__page_align(s, length))
-		return -EINVAL;
-	if (end < addr)
-		return -EINVAL;
-	if (end == addr)
-		return 0;
-	if (t->kind == SM__ADVICE_POPULATE)
-		return populate(s, addr, end, advice == SM_MADV_POPULATE_WRITE);
-	err = sm__op_lock(&op, t->lock, addr, end);
+	sm__madvise_init(&m, s, row);
+	err = sm__madvise_check(&m, addr, length);
+	if (err <= 0)
+		return err;
+	err = sm__madvise_lock(&m);
 	if (err)
 		return err;
-	err = walk(&a, addr, end, advise_one, t);
-	sm__op_unlock(&op);
-	return err;
-}
-
-/* ---- names */
-
-enum { NAME_MAX_LENGTH = 79 };
-
-static bool name_is_fine(const char *name)
-{
-	size_t n = strnlen(name, NAME_MAX_LENGTH + 1);
-
-	if (n > NAME_MAX_LENGTH)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (name[i] < ' ' || name[i] > '~' || strchr("\\`$[]", name[i]))
-			return false;
-	return true;
-}
-
-static struct sm__name *name_new(const char *text)
-{
-	size_t n = strlen(text) + 1;
-	struct sm__name *name = sm__inject_fail() ? NULL : malloc(sizeof(*name) + n);
-
-	if (!name)
-		return NULL;
-	atomic_init(&name->refs, 1);
-	memcpy(name->text, text, n);
-	return name;
-}
-
-static int name_one(struct sm__advise *a, const void *arg)
-{
-	int err;
-
-	(void)arg;
-	if (a->vma->file && !(sm_file_info(a->vma->file)->mode & SM_FILE_VOLATILE))
-		return -EBADF;
-	err = change_flags(a, a->vma->flags, a->name);
-	return err == -ENOMEM ? -EAGAIN : err;
-}
-
-int sm_set_anon_name(struct sm_space *s, sm_addr addr, uint64_t length, const char *name)
-{
-	sm_addr end = addr + sm__page_align(s, length);
-	struct sm__op op;
-	struct sm__advise a = { .op = &op, .space = s };
-	int err;
-
-	sm__op_init(&op, s, SM_CALL_MADVISE);
-	if (name && !name_is_fine(name))
-		return -EINVAL;
-	if (!sm__page_aligned(s, addr) || (length && !sm__page_align(s, length)) || end < addr)
-		return -EINVAL;
-	if (end == addr)
-		return 0;
-	if (name) {
-		a.name = name_new(name);
-		if (!a.name)
-			return -ENOMEM;
-	}
-	err = sm__op_lock(&op, SM__WRITE, addr, end);
-	if (!err) {
-		err = walk(&a, addr, end, name_one, NULL);
-		sm__op_unlock(&op);
-	}
-	sm__name_put(a.name);
+	err = sm__madvise_do(&m);
+	sm__madvise_unlock(&m);
 	return err;
 }

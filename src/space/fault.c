@@ -403,31 +403,3 @@ struct sm_fault_result sm_fault(struct sm_space *s, sm_addr addr, enum sm_access
 		}
 	}
 }
-
-/* Bringing pages in is an access for everybody's sake: reads, or writes where private pages will be. */
-void sm__populate(struct sm_space *s, sm_addr start, sm_addr end)
-{
-	for (sm_addr a = start; a < end; a += s->page_size) {
-		struct sm_vma_info info;
-		enum sm_access access;
-
-		if (sm_lookup(s, a, &info))
-			return;
-		if (!(info.flags & (SM_VM_READ | SM_VM_WRITE | SM_VM_EXEC)))
-			return;
-		access = (info.flags & (SM_VM_WRITE | SM_VM_SHARED)) == SM_VM_WRITE
-				 ? SM_ACCESS_WRITE
-				 : SM_ACCESS_READ;
-		if (s->backend == &sm__backend_none) {
-			/* nothing comes in: one access gives the area its identity */
-			struct sm_fault_result r = sm_fault(s, a, access);
-
-			if (r.error || r.signo)
-				return;
-			a = info.end - s->page_size;
-			continue;
-		}
-		if (sm_fault(s, a, access).error)
-			return;
-	}
-}

@@ -275,7 +275,7 @@ void sm__unmap_abort(struct sm__unmap *u);
 /* All of it, lock held for write. */
 int sm__unmap_locked(struct sm__op *op, sm_addr start, sm_addr end);
 
-/* ---- mmap.c, mprotect.c, fault.c, shmem.c */
+/* ---- mmap.c, mprotect.c, fault.c, shmem.c, advice_populate.c */
 
 uint64_t sm__prot_flags(int prot);
 /* Brings [start, end) in as mlock and MAP_POPULATE do; failures are ignored. No lock held. */
