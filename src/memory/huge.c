@@ -48,6 +48,7 @@ bool sm__mm_map_huge(struct sm__page_fault *pf)
 	first = sm__frame_alloc_order(pf->mm->pool, SM__MAX_ORDER, SM__ALLOC_ZERO);
 	if (!first)
 		return false;
+	atomic_store_explicit(&pf->mm->had_huge, true, memory_order_relaxed);
 	if (!sm__pt_lock_pmd(pf->mm, base, true, &slot)) {
 		if (slot.level == 1 && !atomic_load_explicit(slot.entry, memory_order_relaxed)) {
 			mark_huge(pf->mm->pool, first);
@@ -159,6 +160,7 @@ int sm__mm_collapse(struct sm__mm *mm, sm_addr addr, int prot)
 
 	if (!first)
 		return -ENOMEM;
+	atomic_store_explicit(&mm->had_huge, true, memory_order_relaxed);
 	sm__mmu_gather_begin(&g, mm);
 	if (!sm__pt_lock_pmd(mm, addr, false, &pmd)) {
 		err = collapse_locked(mm, addr, prot, &pmd, first, &g);

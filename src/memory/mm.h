@@ -59,6 +59,7 @@ struct sm__mm {
 	_Atomic uint32_t users;			 /* A  truncations at work; destroy waits for 0 */
 	_Atomic uint32_t nr_tables;		 /* A  without the root */
 	_Atomic uint32_t nr_empty;		 /* A  tables with used == 0, the root too */
+	_Atomic bool had_huge;			 /* A  a 2 MiB page has been mapped here once */
 
 	struct sm__tlb_domain tlb;
 

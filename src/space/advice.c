@@ -253,7 +253,7 @@ static int walk(struct sm__madvise *m)
 	return hole;
 }
 
-/* ---- broken memory: no lock, the length not rounded ---- */
+/* ---- broken memory, without a lock ---- */
 
 static int poison_page(struct sm__madvise *m, sm_addr addr)
 {
@@ -269,13 +269,9 @@ static int poison_page(struct sm__madvise *m, sm_addr addr)
 		return r.error;
 	if (r.signo)
 		return -EFAULT;
-	err = sm__op_lock(&m->op, SM__READ, addr, a.end);
-	if (err)
-		return err;
-	a.vma = sm__find(m->s, addr);
-	err = a.vma ? m->s->backend->advise(&a) : -EFAULT;
+	/* by address alone: where it has been unmapped meanwhile there is nothing to break */
+	err = m->s->backend->advise(&a);
 	sm__op_notice(&m->op, SM_NOTICE_DISCARD, a.start, a.end);
-	sm__op_unlock(&m->op);
 	return err == -ENOENT ? -EIO : err;
 }
 

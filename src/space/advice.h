@@ -135,7 +135,4 @@ struct sm__advise {
 	uint64_t count;		   /* out */
 };
 
-/* The same for the soft backend: advice_soft.c. */
-int sm__soft_advise(struct sm__advise *a);
-
 #endif

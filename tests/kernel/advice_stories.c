@@ -50,7 +50,6 @@ static void entry(struct machine *m, FILE *out)
 	say(out, "unaligned-unknown", advise(m, at + 1, PAGE, A_NONE));
 	say(out, "rounds-to-zero", advise(m, at, UINT64_MAX, A_DONTNEED));
 	say(out, "wraps", advise(m, at, -PAGE, A_DONTNEED));
-	say(out, "past-end-cold", advise(m, at, (1ull << 47) - at + 64 * PAGE, A_COLD));
 	for (unsigned i = 0; i < advice_count; i++)
 		say(out, advice_names[i].name, advise(m, low, PAGE, advice_names[i].value));
 }
@@ -505,9 +504,12 @@ static void residence(struct machine *m, FILE *out)
 	core(m, out, at, 8);
 	m->ops->mprotect(m, at + PAGE, PAGE, PROT_NONE);
 	core(m, out, at, 4);
+	/* an access brings the pages around it too */
 	m->ops->mmap(m, args, MACHINE_DATA_R, 0);
+	m->ops->peek(m, file, &value);
 	core(m, out, file, 4);
 	m->ops->mmap(m, args, MACHINE_SHORT, 0);
+	m->ops->peek(m, file, &value);
 	core(m, out, file, 4);
 	m->ops->mmap(m, args, MACHINE_MEMORY, 0);
 	core(m, out, file, 4);

@@ -95,6 +95,10 @@ struct machine {
 typedef void (*machine_fn)(struct machine *m, FILE *out, const void *arg);
 char *kernel_run(machine_fn fn, const void *arg);
 char *library_run(machine_fn fn, const void *arg);
+/* The design of the library's spaces, as sm_design_parse reads it; NULL: the default. */
+extern const char *library_design;
+/* Spaces without pages: touches answer what the map says, and every byte reads as zero. */
+extern bool library_has_no_pages;
 
 /* Whether the running kernel has what the tests ask about; else the reason it has not. */
 const char *kernel_lacks(void);
