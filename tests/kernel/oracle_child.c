@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <linux/prctl.h>
 #include <sched.h>
@@ -33,6 +34,7 @@
 #define STRIP	      (16 * OPS_PAGE)
 #define TASK_END      0x7ffffffff000ULL
 #define SYS_MSEAL     462
+#define FLAGS_EVERY   10 /* calls between two readings of smaps */
 #define CHILD_SECONDS 100
 
 /* PROCMAP_QUERY of linux/fs.h, Linux 6.11 */
@@ -228,6 +230,22 @@ static void limit(int resource, int64_t have, uint64_t more)
 		fail("setrlimit");
 }
 
+/* Without CAP_IPC_LOCK the limit of locked memory counts. */
+static void limit_locked(uint64_t pages)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (pages == ~0ULL)
+		return;
+	if (syscall(SYS_capget, &header, data))
+		fail("capget");
+	data[0].effective &= ~(1u << CAP_IPC_LOCK);
+	if (syscall(SYS_capset, &header, data))
+		fail("capset");
+	limit(RLIMIT_MEMLOCK, 0, pages);
+}
+
 /* Descriptors that show the process that opened them. */
 static void open_self(void)
 {
@@ -409,6 +427,44 @@ static void observe(struct observation *o)
 	o->data -= self.data0;
 }
 
+static uint32_t parse_flags(const char *p, const char *end)
+{
+	uint32_t flags = 0;
+
+	for (; p + 2 < end; p += 3) {
+		for (int i = 0; obs_flag_names[i].name; i++) {
+			if (p[0] == obs_flag_names[i].name[0] && p[1] == obs_flag_names[i].name[1])
+				flags |= obs_flag_names[i].flag;
+		}
+	}
+	return flags;
+}
+
+/* The flags that no other file shows: slow, so not after every call. */
+static void observe_flags(struct observation *o)
+{
+	unsigned n = 0;
+	char *p = text;
+	bool inside = false;
+
+	read_file("/proc/self/smaps");
+	while (p && *p && n <= o->vmas) {
+		char *end = strchr(p, '\n');
+
+		if (!end)
+			break;
+		if (p[0] >= '0' && (p[0] <= '9' || (p[0] >= 'a' && p[0] <= 'f'))) {
+			uint64_t start = strtoull(p, NULL, 16);
+
+			inside = start >= self.config->base && start < ops_end(self.config);
+		} else if (inside && !strncmp(p, "VmFlags: ", 9) && n < OBS_MAX_VMAS) {
+			o->vma[n++].flags = parse_flags(p + 9, end);
+		}
+		p = end + 1;
+	}
+	o->has_flags = n == o->vmas;
+}
+
 static void wait_turn(uint32_t i)
 {
 	uint32_t turn;
@@ -472,6 +528,8 @@ static void run_list(const struct op *ops, size_t n)
 		}
 		if (exists)
 			observe(o);
+		if (exists && (i % FLAGS_EVERY == 0 || i + 1 == n))
+			observe_flags(o);
 		pass_turn(i);
 	}
 }
@@ -496,6 +554,7 @@ void oracle_child(struct oracle_shared *s, const struct ops_config *config, cons
 	data = status_pages("VmData:");
 	limit(RLIMIT_AS, self.total0, config->as_pages);
 	limit(RLIMIT_DATA, data, config->data_pages);
+	limit_locked(config->memlock_pages);
 	run_list(ops, n);
 	while (wait(&status) > 0) {
 		if (status && !s->error[0])

@@ -82,12 +82,12 @@ int64_t count_mapped(const struct call *c)
 /* Private writable memory that is no stack counts as data. */
 int64_t count_data(const struct call *c)
 {
-	return count_pages(c, (struct span){ 0, c->pages }, T_WRITE, T_SHARED | T_GROWSDOWN);
+	return count_pages(c, (struct span){ 0, c->pages }, VF_WRITE, VF_SHARED | VF_GROWSDOWN);
 }
 
 bool is_data(uint32_t flags)
 {
-	return (flags & (T_WRITE | T_SHARED | T_GROWSDOWN)) == T_WRITE;
+	return (flags & (VF_WRITE | VF_SHARED | VF_GROWSDOWN)) == VF_WRITE;
 }
 
 bool too_much(const struct call *c, uint32_t flags, int64_t more)
@@ -104,9 +104,9 @@ bool too_much_locked(const struct call *c, uint32_t flags, int64_t more)
 {
 	const struct ops_config *f = &c->w->config;
 
-	if (!(flags & T_LOCKED) || f->memlock_pages == ~0ULL)
+	if (!(flags & VF_LOCKED) || f->memlock_pages == ~0ULL)
 		return false;
-	return count_pages(c, (struct span){ 0, c->pages }, T_LOCKED, 0) + more >
+	return count_pages(c, (struct span){ 0, c->pages }, VF_LOCKED, 0) + more >
 	       (int64_t)f->memlock_pages;
 }
 
@@ -248,14 +248,14 @@ static int unmap_prepare(struct call *c, struct span s)
 	if (i == s.first && !p[i].starts) {
 		if (s.end < vma_at(c, i).end && no_split(c))
 			return -ENOMEM;
-		if (p[i].flags & T_SEALED)
+		if (p[i].flags & VF_SEALED)
 			return -EPERM;
 		cut(c, s.first);
 	}
 	while (i < s.end) {
 		struct span v = vma_at(c, i);
 
-		if (p[i].flags & T_SEALED)
+		if (p[i].flags & VF_SEALED)
 			return -EPERM;
 		if (v.end > s.end)
 			cut(c, s.end);
@@ -281,7 +281,7 @@ static bool is_free(const struct call *c, unsigned first, unsigned n)
 	if (next_mapped(c, first, first + n) != first + n)
 		return false;
 	above = next_mapped(c, first + n, c->pages);
-	return above == c->pages || !(c->t->page[above].flags & T_GROWSDOWN) ||
+	return above == c->pages || !(c->t->page[above].flags & VF_GROWSDOWN) ||
 	       first + n + STACK_GAP <= above;
 }
 
@@ -306,7 +306,7 @@ static int64_t search(const struct call *c, unsigned n)
 	while ((first = highest_gap(c, n, high)) >= 0) {
 		unsigned above = next_mapped(c, (unsigned)first + n, c->pages);
 
-		if (above == c->pages || !(c->t->page[above].flags & T_GROWSDOWN) ||
+		if (above == c->pages || !(c->t->page[above].flags & VF_GROWSDOWN) ||
 		    (unsigned)first + n + STACK_GAP <= above)
 			return (int64_t)addr_of(c, (unsigned)first);
 		high = (int)above - STACK_GAP;
@@ -377,9 +377,9 @@ static int check_file(uint64_t fd, uint64_t prot, uint64_t flags, uint32_t *vm)
 	case SM_MAP_SHARED:
 		if (prot & SM_PROT_WRITE && !f->write)
 			return -EACCES;
-		*vm |= f->write ? T_SHARED | T_MAYSHARE : T_MAYSHARE;
+		*vm |= f->write ? VF_SHARED | VF_MAYSHARE : VF_MAYSHARE;
 		if (!f->write)
-			*vm &= ~(uint32_t)T_MAYWRITE;
+			*vm &= ~(uint32_t)VF_MAYWRITE;
 		break;
 	case SM_MAP_PRIVATE:
 		break;
@@ -399,12 +399,12 @@ static int check_anon(uint64_t flags, uint32_t *vm)
 	case SM_MAP_SHARED:
 		if (flags & SM_MAP_GROWSDOWN)
 			return -EINVAL;
-		*vm |= T_SHARED | T_MAYSHARE;
+		*vm |= VF_SHARED | VF_MAYSHARE;
 		return 0;
 	case SM_MAP_DROPPABLE:
 		if (flags & (SM_MAP_GROWSDOWN | SM_MAP_LOCKED))
 			return -EINVAL;
-		*vm |= T_DROPPABLE | T_NORESERVE | T_WIPEONFORK | T_DONTDUMP;
+		*vm |= VF_DROPPABLE | VF_NORESERVE | VF_WIPEONFORK | VF_DONTDUMP;
 		return 0;
 	case SM_MAP_PRIVATE:
 		return 0;
@@ -415,12 +415,12 @@ static int check_anon(uint64_t flags, uint32_t *vm)
 
 static uint32_t vm_flags(uint64_t prot, uint64_t flags)
 {
-	uint32_t vm = (uint32_t)(prot & T_ACCESS) | T_MAYWRITE;
+	uint32_t vm = (uint32_t)(prot & VF_ACCESS) | VF_MAYWRITE;
 
-	vm |= flags & SM_MAP_GROWSDOWN ? T_GROWSDOWN : 0;
-	vm |= flags & SM_MAP_LOCKED ? T_LOCKED : 0;
-	vm |= flags & SM_MAP_STACK ? T_NOHUGEPAGE : 0;
-	vm |= flags & SM_MAP_SYNC ? T_SYNC : 0;
+	vm |= flags & SM_MAP_GROWSDOWN ? VF_GROWSDOWN : 0;
+	vm |= flags & SM_MAP_LOCKED ? VF_LOCKED : 0;
+	vm |= flags & SM_MAP_STACK ? VF_NOHUGEPAGE : 0;
+	vm |= flags & SM_MAP_SYNC ? VF_SYNC : 0;
 	return vm;
 }
 
@@ -457,8 +457,8 @@ static int map_pages(struct call *c, struct span s, uint32_t vm, const struct ba
 	if (too_much(c, vm, fresh))
 		return -ENOMEM;
 	drop_pages(c, s);
-	if ((vm & (T_NORESERVE | T_SHARED | T_WRITE)) == T_WRITE)
-		vm |= T_ACCOUNT;
+	if ((vm & (VF_NORESERVE | VF_SHARED | VF_WRITE)) == VF_WRITE)
+		vm |= VF_ACCOUNT;
 	for (unsigned i = s.first; i < s.end; i++) {
 		struct twin_page *p = &c->t->page[i];
 
@@ -509,17 +509,17 @@ static int64_t twin_mmap(struct call *c, const struct op *op)
 	err = anon ? check_anon(flags, &vm) : check_file(fd, prot, op->arg[3], &vm);
 	if (err)
 		return err;
-	vm |= flags & SM_MAP_NORESERVE ? T_NORESERVE : 0;
+	vm |= flags & SM_MAP_NORESERVE ? VF_NORESERVE : 0;
 	if (!anon)
 		b = (struct backing){ ops_fd_table[fd].object, (int)fd, off / PAGE };
-	else if (vm & T_SHARED)
+	else if (vm & VF_SHARED)
 		b.file = twin_new_file(c->w, len);
 	else
 		b.pgoff = (uint64_t)at / PAGE;
 	err = map_pages(c, s, vm, &b);
 	if (err)
 		return err;
-	if ((flags & (SM_MAP_POPULATE | SM_MAP_NONBLOCK)) == SM_MAP_POPULATE || vm & T_LOCKED)
+	if ((flags & (SM_MAP_POPULATE | SM_MAP_NONBLOCK)) == SM_MAP_POPULATE || vm & VF_LOCKED)
 		populate(c, s, true);
 	return at;
 }
@@ -537,26 +537,26 @@ static int64_t twin_munmap(struct call *c, uint64_t addr, uint64_t len)
 static int protect_part(struct call *c, struct span s, uint32_t prot)
 {
 	const struct twin_page *p = &c->t->page[s.first];
-	uint32_t old = p->flags, flags = (old & ~(uint32_t)T_ACCESS) | prot;
+	uint32_t old = p->flags, flags = (old & ~(uint32_t)VF_ACCESS) | prot;
 	int64_t n = s.end - s.first;
 	int err;
 
-	if (prot & T_WRITE && !(old & T_MAYWRITE))
+	if (prot & VF_WRITE && !(old & VF_MAYWRITE))
 		return -EACCES;
-	if (old & T_SEALED)
+	if (old & VF_SEALED)
 		return -EPERM;
 	if (flags == old)
 		return 0;
-	if (flags & T_WRITE) {
+	if (flags & VF_WRITE) {
 		if (too_much(c, flags, n) && !too_much(c, old, n))
 			return -ENOMEM;
-		if (!(old & (T_ACCOUNT | T_WRITE | T_SHARED | T_NORESERVE)))
-			flags |= T_ACCOUNT;
-	} else if (old & T_ACCOUNT && p->file < 0 && !p->anon) {
-		flags &= ~(uint32_t)T_ACCOUNT;
+		if (!(old & (VF_ACCOUNT | VF_WRITE | VF_SHARED | VF_NORESERVE)))
+			flags |= VF_ACCOUNT;
+	} else if (old & VF_ACCOUNT && p->file < 0 && !p->anon) {
+		flags &= ~(uint32_t)VF_ACCOUNT;
 	}
 	err = change_flags(c, s, flags);
-	if (!err && (old & (T_WRITE | T_SHARED | T_LOCKED)) == T_LOCKED && flags & T_WRITE)
+	if (!err && (old & (VF_WRITE | VF_SHARED | VF_LOCKED)) == VF_LOCKED && flags & VF_WRITE)
 		populate(c, s, true);
 	return err;
 }
@@ -575,14 +575,14 @@ static int64_t twin_mprotect(struct call *c, uint64_t addr, uint64_t len, uint64
 	end = addr + page_align(len);
 	if (end <= addr)
 		return -ENOMEM;
-	if (prot & ~(uint64_t)(T_ACCESS | SM_PROT_SEM))
+	if (prot & ~(uint64_t)(VF_ACCESS | SM_PROT_SEM))
 		return -EINVAL;
 	s = span_of(c, addr, end - addr);
 	at = next_mapped(c, s.first, s.end);
 	if (at == s.end)
 		return -ENOMEM;
 	if (grows == SM_PROT_GROWSDOWN) {
-		if (!(c->t->page[at].flags & T_GROWSDOWN))
+		if (!(c->t->page[at].flags & VF_GROWSDOWN))
 			return -EINVAL;
 		s.first = vma_at(c, at).first;
 	} else if (at > s.first) {
@@ -598,7 +598,7 @@ static int64_t twin_mprotect(struct call *c, uint64_t addr, uint64_t len, uint64
 			return -ENOMEM;
 		v.first = at;
 		v.end = vma_at(c, at).end < s.end ? vma_at(c, at).end : s.end;
-		err = protect_part(c, v, (uint32_t)prot & T_ACCESS);
+		err = protect_part(c, v, (uint32_t)prot & VF_ACCESS);
 		if (err)
 			return err;
 		at = v.end;
@@ -609,14 +609,14 @@ static int64_t twin_mprotect(struct call *c, uint64_t addr, uint64_t len, uint64
 /* Grows the heap by the pages [s): 0 if something is in the way. */
 static bool brk_grow(struct call *c, struct span s)
 {
-	const uint32_t vm = T_READ | T_WRITE | T_MAYWRITE | T_ACCOUNT;
+	const uint32_t vm = VF_READ | VF_WRITE | VF_MAYWRITE | VF_ACCOUNT;
 	unsigned above;
 
 	if (s.end > c->pages || ops_end(&c->w->config) < addr_of(c, s.end) + PAGE)
 		return false;
 	above = next_mapped(c, s.first, c->pages);
 	if (above < c->pages) {
-		unsigned gap = c->t->page[above].flags & T_GROWSDOWN ? STACK_GAP : 0;
+		unsigned gap = c->t->page[above].flags & VF_GROWSDOWN ? STACK_GAP : 0;
 
 		if (s.end + 1 + gap > above)
 			return false;
@@ -716,17 +716,19 @@ static void observe(struct call *c, struct observation *o)
 		}
 		v->first = (uint16_t)i;
 		v->end = (uint16_t)vma_at(c, i).end;
-		v->prot = (uint8_t)(p[i].flags & T_ACCESS);
-		v->shared = p[i].flags & T_MAYSHARE;
+		v->prot = (uint8_t)(p[i].flags & VF_ACCESS);
+		v->shared = p[i].flags & VF_MAYSHARE;
 		v->file = p[i].file < 0 ? 0 : obs_file_number(&c->w->seen, (uint64_t)p[i].file, 0);
 		v->off = p[i].file < 0 ? 0 : p[i].pgoff * PAGE;
+		v->flags = p[i].flags;
 		i = v->end;
 		if (++o->vmas == OBS_MAX_VMAS)
 			break;
 	}
+	o->has_flags = true;
 	o->total = count_mapped(c);
-	o->data = count_pages(c, (struct span){ 0, c->pages }, T_WRITE, T_SHARED);
-	o->data += count_pages(c, (struct span){ 0, c->pages }, T_GROWSDOWN, T_WRITE);
+	o->data = count_pages(c, (struct span){ 0, c->pages }, VF_WRITE, VF_SHARED);
+	o->data += count_pages(c, (struct span){ 0, c->pages }, VF_GROWSDOWN, VF_WRITE);
 }
 
 void twin_apply(struct twin_world *w, const struct op *op, struct observation *o)

@@ -15,33 +15,6 @@
 
 #include "support/ops.h"
 
-/* What a VMA is, as bits. The first three are PROT_ values. */
-enum twin_flag {
-	T_READ = 1,
-	T_WRITE = 2,
-	T_EXEC = 4,
-	T_SHARED = 8,	   /* stores go to the file */
-	T_MAYSHARE = 0x10, /* mapped with MAP_SHARED, whatever the descriptor allows */
-	T_MAYWRITE = 0x20,
-	T_GROWSDOWN = 0x40,
-	T_NORESERVE = 0x80,
-	T_ACCOUNT = 0x100,
-	T_LOCKED = 0x200,
-	T_ONFAULT = 0x400,
-	T_SEALED = 0x800,
-	T_DONTFORK = 0x1000,
-	T_WIPEONFORK = 0x2000,
-	T_DONTDUMP = 0x4000,
-	T_RANDOM = 0x8000,
-	T_SEQUENTIAL = 0x10000,
-	T_MERGEABLE = 0x20000,
-	T_HUGEPAGE = 0x40000,
-	T_NOHUGEPAGE = 0x80000,
-	T_DROPPABLE = 0x100000,
-	T_SYNC = 0x200000,
-};
-#define T_ACCESS (T_READ | T_WRITE | T_EXEC)
-
 struct twin_page {
 	bool mapped;
 	bool starts; /* first page of its VMA */

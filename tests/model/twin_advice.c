@@ -24,7 +24,7 @@ static bool is_sealed_off(uint32_t flags, int file, uint64_t advice)
 	case SM_MADV_DONTFORK:
 	case SM_MADV_WIPEONFORK:
 	case SM_MADV_GUARD_INSTALL:
-		return flags & T_SEALED && file < 0 && !(flags & T_WRITE);
+		return flags & VF_SEALED && file < 0 && !(flags & VF_WRITE);
 	default:
 		return false;
 	}
@@ -38,49 +38,49 @@ static int flag_advice(struct call *c, struct span s, uint64_t advice)
 
 	switch (advice) {
 	case SM_MADV_NORMAL:
-		clear = T_RANDOM | T_SEQUENTIAL;
+		clear = VF_RANDOM | VF_SEQUENTIAL;
 		break;
 	case SM_MADV_RANDOM:
-		set = T_RANDOM, clear = T_SEQUENTIAL;
+		set = VF_RANDOM, clear = VF_SEQUENTIAL;
 		break;
 	case SM_MADV_SEQUENTIAL:
-		set = T_SEQUENTIAL, clear = T_RANDOM;
+		set = VF_SEQUENTIAL, clear = VF_RANDOM;
 		break;
 	case SM_MADV_DONTFORK:
-		set = T_DONTFORK;
+		set = VF_DONTFORK;
 		break;
 	case SM_MADV_DOFORK:
-		clear = T_DONTFORK;
+		clear = VF_DONTFORK;
 		break;
 	case SM_MADV_WIPEONFORK:
 		if (p->file >= 0)
 			return -EINVAL;
-		set = T_WIPEONFORK;
+		set = VF_WIPEONFORK;
 		break;
 	case SM_MADV_KEEPONFORK:
-		if (p->flags & T_DROPPABLE)
+		if (p->flags & VF_DROPPABLE)
 			return -EINVAL;
-		clear = T_WIPEONFORK;
+		clear = VF_WIPEONFORK;
 		break;
 	case SM_MADV_DONTDUMP:
-		set = T_DONTDUMP;
+		set = VF_DONTDUMP;
 		break;
 	case SM_MADV_DODUMP:
-		if (p->flags & T_DROPPABLE)
+		if (p->flags & VF_DROPPABLE)
 			return -EINVAL;
-		clear = T_DONTDUMP;
+		clear = VF_DONTDUMP;
 		break;
 	case SM_MADV_MERGEABLE:
-		set = p->flags & (T_MAYSHARE | T_DROPPABLE) ? 0 : T_MERGEABLE;
+		set = p->flags & (VF_MAYSHARE | VF_DROPPABLE) ? 0 : VF_MERGEABLE;
 		break;
 	case SM_MADV_UNMERGEABLE:
-		clear = T_MERGEABLE;
+		clear = VF_MERGEABLE;
 		break;
 	case SM_MADV_HUGEPAGE:
-		set = T_HUGEPAGE, clear = T_NOHUGEPAGE;
+		set = VF_HUGEPAGE, clear = VF_NOHUGEPAGE;
 		break;
 	case SM_MADV_NOHUGEPAGE:
-		set = T_NOHUGEPAGE, clear = T_HUGEPAGE;
+		set = VF_NOHUGEPAGE, clear = VF_HUGEPAGE;
 		break;
 	default:
 		return -EINVAL;
@@ -108,9 +108,9 @@ static int punch(struct call *c, struct span s)
 	const struct twin_page *p = &c->t->page[s.first];
 	struct twin_file *f;
 
-	if (p->flags & T_LOCKED || p->file < 0)
+	if (p->flags & VF_LOCKED || p->file < 0)
 		return -EINVAL;
-	if (!(p->flags & T_SHARED) || !(p->flags & T_MAYWRITE))
+	if (!(p->flags & VF_SHARED) || !(p->flags & VF_MAYWRITE))
 		return -EACCES;
 	f = &c->w->file[p->file];
 	for (unsigned i = 0; i < s.end - s.first; i++) {
@@ -132,16 +132,16 @@ static int advise_part(struct call *c, struct span s, uint64_t advice)
 		return 0;
 	case SM_MADV_COLD:
 	case SM_MADV_PAGEOUT:
-		return p->flags & T_LOCKED ? -EINVAL : 0;
+		return p->flags & VF_LOCKED ? -EINVAL : 0;
 	case SM_MADV_DONTNEED:
-		if (p->flags & T_LOCKED)
+		if (p->flags & VF_LOCKED)
 			return -EINVAL;
 		__attribute__((fallthrough));
 	case SM_MADV_DONTNEED_LOCKED:
 		zap(c, s, false);
 		return 0;
 	case SM_MADV_FREE:
-		if (p->file >= 0 || p->flags & T_LOCKED)
+		if (p->file >= 0 || p->flags & VF_LOCKED)
 			return -EINVAL;
 		for (unsigned i = s.first; i < s.end; i++)
 			c->t->page[i].lazy = c->t->page[i].own;
@@ -149,7 +149,7 @@ static int advise_part(struct call *c, struct span s, uint64_t advice)
 	case SM_MADV_REMOVE:
 		return punch(c, s);
 	case SM_MADV_GUARD_INSTALL:
-		if (p->flags & T_LOCKED)
+		if (p->flags & VF_LOCKED)
 			return -EINVAL;
 		if (p->file < 0)
 			anon_prepare(c, s.first);
@@ -176,7 +176,7 @@ static int advise_populate(struct call *c, struct span s, bool write)
 
 		if (!p->mapped)
 			return -ENOMEM;
-		if (!(p->flags & (write ? T_WRITE : T_READ)))
+		if (!(p->flags & (write ? VF_WRITE : VF_READ)))
 			return -EINVAL;
 		if (fault_in(c, i, write) != TOUCH_OK)
 			return -EFAULT;
@@ -262,8 +262,8 @@ static int64_t lock_parts(struct call *c, struct span s, uint32_t lock)
 		if (vma_at(c, at).end < s.end)
 			v.end = vma_at(c, at).end;
 		old = c->t->page[at].flags;
-		flags = (old & ~(uint32_t)(T_LOCKED | T_ONFAULT)) | lock;
-		if (flags != old && !(old & T_DROPPABLE) && change_flags(c, v, flags))
+		flags = (old & ~(uint32_t)(VF_LOCKED | VF_ONFAULT)) | lock;
+		if (flags != old && !(old & VF_DROPPABLE) && change_flags(c, v, flags))
 			return -ENOMEM;
 		at = v.end;
 	}
@@ -283,13 +283,13 @@ int64_t twin_mlock(struct call *c, uint64_t addr, uint64_t len, uint64_t flags)
 	len = page_align(len + addr % PAGE);
 	addr &= ~(PAGE - 1);
 	s = span_of(c, addr, len);
-	locked = (int64_t)(len / PAGE) + count_pages(c, (struct span){ 0, c->pages }, T_LOCKED, 0);
+	locked = (int64_t)(len / PAGE) + count_pages(c, (struct span){ 0, c->pages }, VF_LOCKED, 0);
 	if (limit != ~0ULL && locked > (int64_t)limit &&
-	    locked - count_pages(c, s, T_LOCKED, 0) > (int64_t)limit)
+	    locked - count_pages(c, s, VF_LOCKED, 0) > (int64_t)limit)
 		return -ENOMEM;
 	if (addr + len < addr)
 		return -EINVAL;
-	err = lock_parts(c, s, T_LOCKED | (flags ? T_ONFAULT : 0));
+	err = lock_parts(c, s, VF_LOCKED | (flags ? VF_ONFAULT : 0));
 	if (err)
 		return err;
 	return populate(c, s, false) ? -ENOMEM : 0;
@@ -321,7 +321,7 @@ int64_t twin_mseal(struct call *c, uint64_t addr, uint64_t len, uint64_t flags)
 
 		if (vma_at(c, at).end < s.end)
 			v.end = vma_at(c, at).end;
-		if (!(old & T_SEALED) && change_flags(c, v, old | T_SEALED))
+		if (!(old & VF_SEALED) && change_flags(c, v, old | VF_SEALED))
 			return -ENOMEM;
 		at = v.end;
 	}
@@ -360,7 +360,7 @@ int64_t twin_msync(struct call *c, uint64_t addr, uint64_t len, uint64_t flags)
 	for (unsigned i = s.first; i < s.end; i++) {
 		if (!has_vma(c, i))
 			hole = true;
-		else if (flags & SM_MS_INVALIDATE && c->t->page[i].flags & T_LOCKED)
+		else if (flags & SM_MS_INVALIDATE && c->t->page[i].flags & VF_LOCKED)
 			return -EBUSY;
 	}
 	return hole ? -ENOMEM : 0;

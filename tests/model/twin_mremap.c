@@ -46,11 +46,11 @@ static int check_vma(const struct call *c, const struct move *m)
 	if (page < 0 || !has_vma(c, (unsigned)page))
 		return -EFAULT;
 	p = &c->t->page[page];
-	if (p->flags & T_SEALED)
+	if (p->flags & VF_SEALED)
 		return -EPERM;
 	if (more <= 0 && !has_target(m))
 		return 0;
-	if (!m->old_len && !(p->flags & T_MAYSHARE))
+	if (!m->old_len && !(p->flags & VF_MAYSHARE))
 		return -EINVAL;
 	if ((more < 0 ? m->new_len : m->old_len) >
 	    (vma_at(c, (unsigned)page).end - (unsigned)page) * PAGE)
@@ -108,7 +108,7 @@ static void keep_source(struct call *c, struct span from)
 	bool forget = v.first == from.first && v.end == from.end;
 
 	for (unsigned i = v.first; i < v.end; i++) {
-		c->t->page[i].flags &= ~(uint32_t)(T_LOCKED | T_ONFAULT);
+		c->t->page[i].flags &= ~(uint32_t)(VF_LOCKED | VF_ONFAULT);
 		if (forget) {
 			c->t->page[i].anon = 0;
 			c->t->page[i].cloned = false;
@@ -134,7 +134,7 @@ static int64_t move_vma(struct call *c, struct move *m)
 		keep_source(c, from);
 	else if (m->old_len)
 		unmap(c, from);
-	if (m->new_len > m->old_len && c->t->page[to.first].flags & T_LOCKED) {
+	if (m->new_len > m->old_len && c->t->page[to.first].flags & VF_LOCKED) {
 		to.first += from.end - from.first;
 		populate(c, to, true);
 	}
@@ -215,7 +215,7 @@ static int64_t grow(struct call *c, struct move *m)
 			p->token = 0;
 		}
 		merge_new(c, more);
-		if (c->t->page[page].flags & T_LOCKED)
+		if (c->t->page[page].flags & VF_LOCKED)
 			populate(c, more, true);
 		return (int64_t)m->addr;
 	}

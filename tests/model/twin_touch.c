@@ -15,7 +15,7 @@ static bool may_share_anon(const struct call *c, unsigned border)
 	const struct twin_page *p = &c->t->page[border];
 
 	return border > 0 && has_vma(c, border) && has_vma(c, border - 1) &&
-	       !((p[-1].flags ^ p->flags) & ~(uint32_t)T_ACCESS) && p[-1].file == p->file &&
+	       !((p[-1].flags ^ p->flags) & ~(uint32_t)VF_ACCESS) && p[-1].file == p->file &&
 	       p[-1].handle == p->handle && p[-1].pgoff + 1 == p->pgoff;
 }
 
@@ -59,7 +59,7 @@ enum touch fault_in(struct call *c, unsigned page, bool write)
 		return TOUCH_SEGV;
 	if (p->own)
 		return TOUCH_OK;
-	if (p->flags & T_MAYSHARE || !write)
+	if (p->flags & VF_MAYSHARE || !write)
 		return beyond_end(c, p) ? TOUCH_BUS : TOUCH_OK;
 	anon_prepare(c, page);
 	if (beyond_end(c, p))
@@ -73,14 +73,14 @@ int populate(struct call *c, struct span s, bool ignore_errors)
 {
 	for (unsigned i = s.first; i < s.end; i++) {
 		const struct twin_page *p = &c->t->page[i];
-		bool write = p->flags & T_WRITE && !(p->flags & T_SHARED);
+		bool write = p->flags & VF_WRITE && !(p->flags & VF_SHARED);
 		bool ok;
 
 		if (!p->mapped)
 			break;
-		if (p->flags & T_ONFAULT)
+		if (p->flags & VF_ONFAULT)
 			continue;
-		ok = p->flags & T_ACCESS && fault_in(c, i, write) == TOUCH_OK;
+		ok = p->flags & VF_ACCESS && fault_in(c, i, write) == TOUCH_OK;
 		if (!ok && !ignore_errors)
 			return -EFAULT;
 		if (!ok) /* the rest of this VMA is left alone */
@@ -96,11 +96,11 @@ static bool grow_down(struct call *c, unsigned page)
 	const struct twin_page *p = c->t->page;
 	int64_t more = above - page;
 
-	if (above == c->pages || !(p[above].flags & T_GROWSDOWN))
+	if (above == c->pages || !(p[above].flags & VF_GROWSDOWN))
 		return false;
 	while (below > 0 && !p[below - 1].mapped)
 		below--;
-	if (below > 0 && !(p[below - 1].flags & T_GROWSDOWN) && p[below - 1].flags & T_ACCESS &&
+	if (below > 0 && !(p[below - 1].flags & VF_GROWSDOWN) && p[below - 1].flags & VF_ACCESS &&
 	    page - below < STACK_GAP)
 		return false;
 	anon_prepare(c, above);
@@ -144,7 +144,7 @@ int64_t twin_touch(struct call *c, uint64_t addr, bool write, struct observation
 	if (at < 0 || (!has_vma(c, page) && !grow_down(c, page)))
 		return OBS_SIGNAL(SIGSEGV, SEGV_MAPERR);
 	p = &c->t->page[page];
-	if (!(p->flags & (write ? T_WRITE : T_ACCESS)))
+	if (!(p->flags & (write ? VF_WRITE : VF_ACCESS)))
 		return OBS_SIGNAL(SIGSEGV, SEGV_ACCERR);
 	switch (fault_in(c, page, write)) {
 	case TOUCH_BUS:
@@ -208,19 +208,19 @@ int64_t twin_fork(struct call *c, unsigned number)
 	for (unsigned i = 0; i < c->pages; i++) {
 		struct twin_page *p = &t->page[i];
 
-		p->flags &= ~(uint32_t)(T_LOCKED | T_ONFAULT);
+		p->flags &= ~(uint32_t)(VF_LOCKED | VF_ONFAULT);
 		if (p->anon) {
 			p->cloned = true;
 			p->anon = p->starts ? ++c->w->next_anon : p[-1].anon;
 		}
-		if (p->flags & T_WIPEONFORK) {
+		if (p->flags & VF_WIPEONFORK) {
 			p->own = p->lazy = p->guard = p->cloned = false;
 			p->token = 0;
 			p->anon = 0;
 		}
 	}
 	for (unsigned i = 0; i < c->pages; i++) {
-		if (t->page[i].flags & T_DONTFORK) {
+		if (t->page[i].flags & VF_DONTFORK) {
 			memset(&t->page[i], 0, sizeof(t->page[i]));
 			t->page[i].file = -1;
 		}

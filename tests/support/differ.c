@@ -128,8 +128,9 @@ static bool still_fails(void *arg, const struct op *ops, size_t n)
 static void print_config(const struct ops_config *c)
 {
 	printf("# window %u pages, brk page %d, RLIMIT_AS %" PRId64 " RLIMIT_DATA %" PRId64
-	       " pages, contents %d\n",
-	       c->pages, c->brk_page, (int64_t)c->as_pages, (int64_t)c->data_pages, c->contents);
+	       " RLIMIT_MEMLOCK %" PRId64 " pages, contents %d\n",
+	       c->pages, c->brk_page, (int64_t)c->as_pages, (int64_t)c->data_pages,
+	       (int64_t)c->memlock_pages, c->contents);
 }
 
 static void report(const struct differ *d, struct list *l, uint64_t seed, long at)

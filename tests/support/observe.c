@@ -6,6 +6,32 @@
 #include <signal.h>
 #include <string.h>
 
+const struct obs_flag_name obs_flag_names[] = {
+	{ "rd", VF_READ },
+	{ "wr", VF_WRITE },
+	{ "ex", VF_EXEC },
+	{ "sh", VF_SHARED },
+	{ "ms", VF_MAYSHARE },
+	{ "mw", VF_MAYWRITE },
+	{ "gd", VF_GROWSDOWN },
+	{ "nr", VF_NORESERVE },
+	{ "ac", VF_ACCOUNT },
+	{ "lo", VF_LOCKED },
+	{ "lf", VF_ONFAULT },
+	{ "sl", VF_SEALED },
+	{ "dc", VF_DONTFORK },
+	{ "wf", VF_WIPEONFORK },
+	{ "dd", VF_DONTDUMP },
+	{ "rr", VF_RANDOM },
+	{ "sr", VF_SEQUENTIAL },
+	{ "mg", VF_MERGEABLE },
+	{ "hg", VF_HUGEPAGE },
+	{ "nh", VF_NOHUGEPAGE },
+	{ "dp", VF_DROPPABLE },
+	{ "sf", VF_SYNC },
+	{ NULL, 0 },
+};
+
 uint16_t obs_file_number(struct obs_files *files, uint64_t a, uint64_t b)
 {
 	for (unsigned i = files->count; i-- > 0;) {
@@ -35,6 +61,8 @@ bool obs_equal(const struct ops_config *c, const struct observation *a, const st
 	for (unsigned i = 0; i < a->vmas && i < OBS_MAX_VMAS; i++) {
 		if (!vma_equal(&a->vma[i], &b->vma[i]))
 			return false;
+		if (a->has_flags && b->has_flags && a->vma[i].flags != b->vma[i].flags)
+			return false;
 	}
 	return true;
 }
@@ -54,6 +82,15 @@ static void print_result(FILE *out, const struct ops_config *c, int64_t result)
 		fprintf(out, "0x%" PRIx64, r);
 }
 
+/* As in /proc/PID/smaps. */
+static void print_flags(FILE *out, uint32_t flags)
+{
+	for (int i = 0; obs_flag_names[i].name; i++) {
+		if (flags & obs_flag_names[i].flag)
+			fprintf(out, " %s", obs_flag_names[i].name);
+	}
+}
+
 void obs_print(FILE *out, const struct ops_config *c, const struct observation *o)
 {
 	fputs("result ", out);
@@ -68,6 +105,8 @@ void obs_print(FILE *out, const struct ops_config *c, const struct observation *
 			v->prot & 2 ? 'w' : '-', v->prot & 4 ? 'x' : '-', v->shared ? 's' : 'p');
 		if (v->file)
 			fprintf(out, " file %u + 0x%" PRIx64, v->file, v->off);
+		if (o->has_flags)
+			print_flags(out, v->flags);
 		fputc('\n', out);
 	}
 }

@@ -66,11 +66,31 @@ static unsigned pick_length(struct opgen *g, unsigned room)
 	return n > room ? room : n;
 }
 
+/* Exactly a VMA, or exactly the hole behind it. */
+static void pick_whole(struct opgen *g, const struct observation *seen, unsigned *page, unsigned *n)
+{
+	unsigned i = (unsigned)below(g, seen->vmas);
+	const struct obs_vma *v = &seen->vma[i];
+	unsigned next = i + 1 < seen->vmas ? v[1].first : g->config.pages;
+
+	if (v->end < next && next - v->end <= 64 && one_in(g, 2)) {
+		*page = v->end;
+		*n = next - v->end;
+	} else {
+		*page = v->first;
+		*n = (unsigned)(v->end - v->first);
+	}
+}
+
 /* [*page, *page + *n) inside the window; often exactly a VMA, or up to the next border. */
 static void pick_range(struct opgen *g, const struct observation *seen, unsigned *page, unsigned *n)
 {
 	unsigned end;
 
+	if (seen->vmas && one_in(g, 5)) {
+		pick_whole(g, seen, page, n);
+		return;
+	}
 	*page = pick_page(g, seen);
 	*n = pick_length(g, g->config.pages - *page);
 	if (!seen->vmas || one_in(g, 2))
@@ -166,12 +186,13 @@ static void gen_mremap(struct opgen *g, const struct observation *seen, struct o
 	a[3] = one_in(g, 4) ? 0 : SM_MREMAP_MAYMOVE;
 	if (one_in(g, 2))
 		a[3] |= SM_MREMAP_FIXED;
-	if (one_in(g, 6)) {
+	/* Linux 6.18 counts locked pages twice once they moved so: no such moves under a limit */
+	if (one_in(g, 6) && g->config.memlock_pages == ~0ULL) {
 		a[3] |= SM_MREMAP_DONTUNMAP;
 		a[2] = a[1];
 	}
 	if (one_in(g, 20))
-		a[3] = below(g, 16);
+		a[3] = below(g, g->config.memlock_pages == ~0ULL ? 16 : 4);
 	to = pick_page(g, seen);
 	/* next to where it comes from, so that it may merge again */
 	if (one_in(g, 4))
@@ -385,7 +406,7 @@ void opgen_init(struct opgen *g, const struct ops_config *config, enum opgen_pro
 				    [OP_BRK] = 4,
 				    [OP_MADVISE] = 12,
 				    [OP_READ] = 3,
-				    [OP_WRITE] = 8,
+				    [OP_WRITE] = 16,
 				    [OP_MLOCK2] = 6,
 				    [OP_MUNLOCK] = 4,
 				    [OP_MSEAL] = 1,
@@ -436,4 +457,6 @@ void opgen_config(struct ops_config *config, uint64_t base, uint64_t seed)
 		config->as_pages = sm__random_below(&r, config->pages);
 	if (sm__random_below(&r, 5) == 0)
 		config->data_pages = sm__random_below(&r, config->pages);
+	if (sm__random_below(&r, 5) == 0)
+		config->memlock_pages = sm__random_below(&r, 40);
 }

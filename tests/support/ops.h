@@ -94,13 +94,48 @@ static inline uint64_t ops_end(const struct ops_config *c)
 	return c->base + c->pages * OPS_PAGE;
 }
 
+/* What a VMA is, as bits. The first three are PROT_ values. */
+enum vma_flag {
+	VF_READ = 1,
+	VF_WRITE = 2,
+	VF_EXEC = 4,
+	VF_SHARED = 8,	    /* stores go to the file */
+	VF_MAYSHARE = 0x10, /* mapped with MAP_SHARED, whatever the descriptor allows */
+	VF_MAYWRITE = 0x20,
+	VF_GROWSDOWN = 0x40,
+	VF_NORESERVE = 0x80,
+	VF_ACCOUNT = 0x100,
+	VF_LOCKED = 0x200,
+	VF_ONFAULT = 0x400,
+	VF_SEALED = 0x800,
+	VF_DONTFORK = 0x1000,
+	VF_WIPEONFORK = 0x2000,
+	VF_DONTDUMP = 0x4000,
+	VF_RANDOM = 0x8000,
+	VF_SEQUENTIAL = 0x10000,
+	VF_MERGEABLE = 0x20000,
+	VF_HUGEPAGE = 0x40000,
+	VF_NOHUGEPAGE = 0x80000,
+	VF_DROPPABLE = 0x100000,
+	VF_SYNC = 0x200000,
+};
+#define VF_ACCESS (VF_READ | VF_WRITE | VF_EXEC)
+
 struct obs_vma {
 	uint16_t first, end; /* pages of the window */
 	uint8_t prot;	     /* PROT_ bits */
 	bool shared;
-	uint16_t file; /* 0: none; else numbered in the order of first sight */
-	uint64_t off;  /* bytes, 0 without a file */
+	uint16_t file;	/* 0: none; else numbered in the order of first sight */
+	uint64_t off;	/* bytes, 0 without a file */
+	uint32_t flags; /* VF_ bits, if the executor knows them */
 };
+
+/* The letters of /proc/PID/smaps for them. */
+struct obs_flag_name {
+	const char *name;
+	uint32_t flag;
+};
+extern const struct obs_flag_name obs_flag_names[];
 
 /* A touch that raised a signal has this result. */
 #define OBS_SIGNAL(sig, code) ((int64_t)(sig)*256 + (code))
@@ -110,6 +145,7 @@ struct observation {
 	int64_t result; /* of the call, or -errno; 0 or OBS_SIGNAL of a touch */
 	uint64_t token; /* what a read saw */
 	bool token_any; /* the token may have any value (lazily freed) */
+	bool has_flags; /* every vma[].flags is known */
 	bool truncated; /* more VMAs than vma[] holds */
 	int64_t total;	/* pages mapped now, relative to the start */
 	int64_t data;	/* private writable pages now, relative to the start */
