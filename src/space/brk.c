@@ -56,6 +56,15 @@ static bool room(struct sm_space *s, sm_addr old_end, sm_addr new_end)
 	return new_end <= s->o.range_end && (!v || new_end + s->page_size <= sm__gap_start(s, v));
 }
 
+/* Where nothing is left of the heap there is nothing to give back, and the break stays. */
+static bool shrink(struct sm__op *op, sm_addr start, sm_addr end)
+{
+	struct sm__tree_cursor c = sm__cursor(&op->space->tree);
+	struct sm__vma *v = sm__seek(&c, start);
+
+	return v && v->start < end && sm__unmap_locked(op, start, end) == 0;
+}
+
 static bool set_brk(struct sm__op *op, sm_addr brk, bool *populate)
 {
 	struct sm_space *s = op->space;
@@ -66,7 +75,7 @@ static bool set_brk(struct sm__op *op, sm_addr brk, bool *populate)
 	if (old_end == new_end)
 		return true;
 	if (brk <= s->brk)
-		return sm__unmap_locked(op, new_end, old_end) == 0;
+		return shrink(op, new_end, old_end);
 	if (new_end < old_end || !sm__may_lock(s, s->def_flags, new_end - old_end))
 		return false;
 	if (!room(s, old_end, new_end) || grow(op, old_end, new_end))

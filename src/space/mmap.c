@@ -70,7 +70,7 @@ static int check_length(struct mapping *m)
 	if (!(m->flags & SM_MAP_FIXED)) {
 		sm_addr hint = m->addr & ~(s->page_size - 1);
 
-		m->addr = hint && hint < min ? min : m->addr;
+		m->addr = hint && hint < min ? min : hint;
 	}
 	m->length = sm__page_align(s, m->length);
 	if (!m->length)
@@ -163,7 +163,7 @@ static int check_anonymous(struct mapping *m)
 		m->vm_flags |= SM_VM_SHARED | SM_VM_MAYSHARE;
 		return 0;
 	case SM_MAP_DROPPABLE:
-		if (m->flags & (SM_MAP_LOCKED | SM_MAP_HUGETLB))
+		if (m->flags & (SM_MAP_LOCKED | SM_MAP_HUGETLB | SM_MAP_GROWSDOWN))
 			return -EINVAL;
 		m->vm_flags |=
 			SM_VM_DROPPABLE | SM_VM_NORESERVE | SM_VM_WIPEONFORK | SM_VM_DONTDUMP;

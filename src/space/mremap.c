@@ -156,6 +156,7 @@ struct move {
 	struct remap *r;
 	struct sm__unmap source; /* unless DONTUNMAP, or a copy (old_length 0) */
 	bool takes_source;
+	sm_addr rest_start, rest_end; /* of the source VMA before it was cut */
 	uint64_t charged;
 	uint64_t pgoff;
 	struct sm__vma *fresh; /* the target, should it not merge */
@@ -295,6 +296,34 @@ static void leave_source(struct move *v)
 	sm__op_notice(&r->op, SM_NOTICE_MOVE, r->addr, r->addr + r->old_length);
 }
 
+static void give_identity(struct sm_space *s, sm_addr addr, uint64_t anon)
+{
+	struct sm__vma *rest = sm__find(s, addr);
+
+	sm__vma_start_write(s, rest);
+	atomic_store_explicit(&rest->anon, anon, memory_order_relaxed);
+}
+
+/*
+ * Linux merges the target before the source goes: with a source that begins where the target ends
+ * or the other way round, too. What stays of a source that was never written then has the identity
+ * that the target found on its other side.
+ */
+static void share_identity(struct move *v)
+{
+	struct remap *r = v->r;
+	struct sm__vma *target = v->step.to;
+	uint64_t anon = sm__anon_of(target);
+
+	if (!v->takes_source || r->vma->file || sm__anon_of(r->vma) || !anon ||
+	    (v->rest_end != r->new_addr && v->rest_start != r->new_addr + r->new_length))
+		return;
+	if (v->rest_start < v->source.start)
+		give_identity(r->s, v->source.start - 1, anon);
+	if (v->rest_end > v->source.end)
+		give_identity(r->s, v->source.end, anon);
+}
+
 static void carry_out(struct move *v)
 {
 	struct remap *r = v->r;
@@ -303,6 +332,7 @@ static void carry_out(struct move *v)
 
 	sm__vma_start_write(s, r->vma);
 	v->step.to = store_target(v);
+	share_identity(v);
 	if (v->takes_source) {
 		sm__erase(s, v->source.start, v->source.end);
 		sm__unmap_detach(&v->source);
@@ -335,6 +365,8 @@ static int64_t move_vma(struct remap *r)
 	if (err)
 		return err;
 	v.takes_source = r->old_length && !(r->flags & SM_MREMAP_DONTUNMAP);
+	v.rest_start = r->vma->start;
+	v.rest_end = r->vma->end;
 	/* never written: it may as well be at home where it goes, and merge there */
 	v.pgoff = r->vma->pgoff + sm__pages(r->s, r->addr - r->vma->start);
 	if (!r->vma->file && !sm__anon_of(r->vma))
