@@ -155,7 +155,7 @@ static int advise_part(struct call *c, struct span s, uint64_t advice)
 			anon_prepare(c, s.first);
 		zap(c, s, true);
 		for (unsigned i = s.first; i < s.end; i++)
-			c->t->page[i].guard = true;
+			c->t->page[i].guard = !c->w->config.bare;
 		return 0;
 	case SM_MADV_GUARD_REMOVE:
 		for (unsigned i = s.first; i < s.end; i++)

@@ -250,6 +250,32 @@ static int64_t call(struct library *l, const struct op *op, struct observation *
 	}
 }
 
+/* The library's bits in the words of ops.h. */
+static uint32_t flags_of(uint64_t vm)
+{
+	static const struct {
+		uint64_t vm;
+		uint32_t flag;
+	} pairs[] = {
+		{ SM_VM_READ, VF_READ },	   { SM_VM_WRITE, VF_WRITE },
+		{ SM_VM_EXEC, VF_EXEC },	   { SM_VM_SHARED, VF_SHARED },
+		{ SM_VM_MAYSHARE, VF_MAYSHARE },   { SM_VM_MAYWRITE, VF_MAYWRITE },
+		{ SM_VM_GROWSDOWN, VF_GROWSDOWN }, { SM_VM_NORESERVE, VF_NORESERVE },
+		{ SM_VM_ACCOUNT, VF_ACCOUNT },	   { SM_VM_LOCKED, VF_LOCKED },
+		{ SM_VM_LOCKONFAULT, VF_ONFAULT }, { SM_VM_SEALED, VF_SEALED },
+		{ SM_VM_DONTCOPY, VF_DONTFORK },   { SM_VM_WIPEONFORK, VF_WIPEONFORK },
+		{ SM_VM_DONTDUMP, VF_DONTDUMP },   { SM_VM_RAND_READ, VF_RANDOM },
+		{ SM_VM_SEQ_READ, VF_SEQUENTIAL }, { SM_VM_MERGEABLE, VF_MERGEABLE },
+		{ SM_VM_HUGEPAGE, VF_HUGEPAGE },   { SM_VM_NOHUGEPAGE, VF_NOHUGEPAGE },
+		{ SM_VM_DROPPABLE, VF_DROPPABLE }, { SM_VM_SYNC, VF_SYNC },
+	};
+	uint32_t flags = 0;
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		flags |= vm & pairs[i].vm ? pairs[i].flag : 0;
+	return flags;
+}
+
 struct visit {
 	struct library *l;
 	struct observation *o;
@@ -271,6 +297,7 @@ static int visit(void *arg, const struct sm_vma_info *info)
 	out->shared = info->flags & SM_VM_MAYSHARE;
 	out->off = info->file ? info->offset : 0;
 	out->file = 0;
+	out->flags = flags_of(info->flags);
 	if (info->file) {
 		const struct sm_file_info *f = sm_file_info(info->file);
 
@@ -286,6 +313,7 @@ static void observe(struct library *l, struct sm_space *s, struct observation *o
 	struct visit v = { l, o };
 
 	o->vmas = 0;
+	o->has_flags = true;
 	sm_for_each(s, l->config->base, ops_end(l->config), visit, &v);
 	sizes(s, &o->total, &o->data);
 	o->total -= l->total0;
@@ -336,7 +364,7 @@ void library_restrict(struct library *l, struct opgen *g)
 	static const enum op_kind later[] = { OP_MLOCK2, OP_MUNLOCK,  OP_MSEAL,	  OP_MINCORE,
 					      OP_MSYNC,	 OP_PMADVISE, OP_TRUNCATE };
 
-	(void)l;
+	g->config.bare = l->backend == SM_BACKEND_NONE;
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
 		g->weight[later[i]] = 0;
 	g->config.contents = false;

@@ -87,6 +87,7 @@ struct ops_config {
 	uint64_t memlock_pages; /* RLIMIT_MEMLOCK for a caller that may not exceed it; ~0: it may */
 	unsigned map_count;	/* VMAs the window may hold as vm.max_map_count; 0: plenty */
 	bool contents;		/* tokens are compared */
+	bool bare;		/* a map without pages: no end of a file, no guard marker is met */
 };
 
 static inline uint64_t ops_end(const struct ops_config *c)
