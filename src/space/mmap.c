@@ -109,11 +109,11 @@ static int place(struct mapping *m)
 static int check_file(struct mapping *m)
 {
 	const struct sm_file_info *info = sm_file_info(m->file);
+	uint64_t limit = info->mode & SM_FILE_DIRECTORY ? UINT64_MAX : INT64_MAX;
 	int type = m->flags & SM_MAP_TYPE;
 
-	/* the last byte must have an offset in the signed 64-bit numbers */
-	if (!(info->mode & SM_FILE_DIRECTORY) &&
-	    (m->offset > INT64_MAX || m->length > (uint64_t)INT64_MAX - m->offset))
+	/* the pages must end within the signed 64-bit numbers, those of a directory within all */
+	if (m->offset >> m->s->page_shift > (limit - m->length) >> m->s->page_shift)
 		return -EOVERFLOW;
 	switch (type) {
 	case SM_MAP_SHARED_VALIDATE:
