@@ -396,7 +396,7 @@ static bool competes(const struct search *s, const struct sm__call *c, const str
 	if (c->mm != head->mm)
 		return false;
 	if (c->call == SM_SYS_MMAP || c->call == SM_SYS_MUNMAP || c->call == SM_SYS_MREMAP ||
-	    c->call == SM_SYS_BRK || c == head)
+	    c->call == SM_SYS_BRK)
 		return true;
 	na = sm__call_extents(&s->rec->mms[c->mm], c, a);
 	nb = sm__call_extents(&s->rec->mms[c->mm], head, b);
@@ -413,9 +413,12 @@ static bool competes(const struct search *s, const struct sm__call *c, const str
 static uint32_t candidate(const struct search *s, uint32_t n)
 {
 	const struct sm__call *calls = s->rec->calls, *head = &calls[s->by_ret[s->head]];
-	size_t open = entered_before(s, head->ret) - s->ndone;
+	size_t open;
 
-	for (size_t i = s->head; open && i < s->rec->ncalls; i++) {
+	if (!n--)
+		return s->by_ret[s->head];
+	open = entered_before(s, head->ret) - s->ndone;
+	for (size_t i = s->head + 1; open > 1 && i < s->rec->ncalls; i++) {
 		const struct sm__call *c = &calls[s->by_ret[i]];
 
 		if (s->done[s->by_ret[i]] || c->entry >= head->ret)

@@ -92,7 +92,7 @@ static int new_child(struct work *w, struct sm__call *c, uint32_t parent)
 	uint32_t mm = w->processes[parent].mm;
 
 	/* I2: a thread's lines may come before the end of the call that made it. */
-	if (child->first_entry != UINT64_MAX && child->first_entry <= c->ret)
+	if (child->first_entry > c->entry + 1 && child->first_entry <= c->ret)
 		c->ret = child->first_entry - 1;
 	if (flags & CLONE_THREAD_BIT) {
 		child->process = parent;

@@ -167,12 +167,17 @@ static uint32_t get_thread(struct loader *l, uint32_t tid, bool nameless)
 
 /* ---- events to calls ---- */
 
+/* Nanoseconds that can be added and doubled; 0 where there are none. */
+static uint64_t clock_value(uint64_t ns)
+{
+	return ns == UINT64_MAX ? 0 : ns & (UINT64_MAX >> 2);
+}
+
 static void set_positions(const struct sm__recording *rec, const struct sm_trace_event *ev,
 			  struct sm__call *c)
 {
 	if (rec->stamped) {
-		uint64_t start = ev->start_ns == UINT64_MAX ? 0 : ev->start_ns;
-		uint64_t took = ev->duration_ns == UINT64_MAX ? 0 : ev->duration_ns;
+		uint64_t start = clock_value(ev->start_ns), took = clock_value(ev->duration_ns);
 
 		c->entry = start * 2;
 		c->ret = (start + took) * 2 + 1;
@@ -343,26 +348,15 @@ static uint32_t name_tid(const char *file)
 	return dot && dot[1] && !*end && n <= 1u << 22 ? (uint32_t)n : 0;
 }
 
-static int load_file(struct loader *l, const char *file)
+/* All events of one reader. */
+static int load_events(struct loader *l, struct sm_trace *trace)
 {
 	const struct sm__load_options *o = l->options;
-	struct sm_trace_options options = { .bad_line = o->bad_line,
-					    .arg = o->arg,
-					    .strict = o->strict };
 	struct sm__recording *rec = l->rec;
 	struct sm_trace_event ev;
-	struct sm_trace *trace;
 	uint64_t n = 0;
 	int r;
 
-	if (rec->nfiles > 1)
-		options.tid = name_tid(file);
-	r = sm_trace_open(file, &options, &trace);
-	if (r) {
-		snprintf(rec->error, sizeof(rec->error), "%s: %s", file,
-			 r == -ENODATA ? "the file is empty" : strerror(-r));
-		return r;
-	}
 	while ((r = sm_trace_next(trace, &ev)) > 0) {
 		if (!n && ev.stamped)
 			rec->stamped = true;
@@ -381,43 +375,107 @@ static int load_file(struct loader *l, const char *file)
 		snprintf(rec->error, sizeof(rec->error), "%s",
 			 r == -ENOMEM ? "out of memory" : sm_trace_error(trace));
 	add_stats(rec, trace);
+	return r;
+}
+
+static struct sm_trace_options reader_options(const struct sm__load_options *o)
+{
+	return (struct sm_trace_options){ .bad_line = o->bad_line,
+					  .arg = o->arg,
+					  .strict = o->strict };
+}
+
+static int load_file(struct loader *l, const char *file)
+{
+	struct sm_trace_options options = reader_options(l->options);
+	struct sm_trace *trace;
+	int r;
+
+	if (l->rec->nfiles > 1)
+		options.tid = name_tid(file);
+	r = sm_trace_open(file, &options, &trace);
+	if (r) {
+		snprintf(l->rec->error, sizeof(l->rec->error), "%s: %s", file,
+			 r == -ENODATA ? "the file is empty" : strerror(-r));
+		return r;
+	}
+	r = load_events(l, trace);
 	sm_trace_close(trace);
 	return r;
+}
+
+static int add_file(struct sm__recording *rec, const char *name)
+{
+	char *copy = sm__inject_fail() ? NULL : strdup(name);
+
+	if (copy)
+		rec->files[rec->nfiles++] = copy;
+	return copy ? 0 : -ENOMEM;
+}
+
+/* After the events; r is how they went. On exhaustion nothing is left. */
+static int finish(struct loader *l, struct sm__recording **out, int r)
+{
+	free(l->tids);
+	if (!r)
+		r = sm__recording_processes(l->rec);
+	if (!r)
+		r = sm__recording_order(l->rec);
+	if (r == -ENOMEM) {
+		sm__recording_free(l->rec);
+		*out = NULL;
+	}
+	return r;
+}
+
+static int start(struct loader *l, size_t files, struct sm__recording **out)
+{
+	struct sm__recording *rec = sm__inject_fail() ? NULL : calloc(1, sizeof(*rec));
+
+	*out = l->rec = rec;
+	if (!rec)
+		return -ENOMEM;
+	rec->files = sm__inject_fail() ? NULL : calloc(files, sizeof(*rec->files));
+	return rec->files ? 0 : -ENOMEM;
 }
 
 int sm__recording_load(const char *const *files, size_t n, const struct sm__load_options *options,
 		       struct sm__recording **out)
 {
-	struct sm__recording *rec = sm__inject_fail() ? NULL : calloc(1, sizeof(*rec));
-	struct loader l = { .rec = rec, .options = options };
-	int r = 0;
+	struct loader l = { .options = options };
+	int r = start(&l, n + 1, out);
 
-	*out = rec;
-	if (!rec)
-		return -ENOMEM;
-	rec->files = sm__inject_fail() ? NULL : calloc(n ? n : 1, sizeof(*rec->files));
-	if (!rec->files)
-		r = -ENOMEM;
-	for (size_t i = 0; !r && i < n; i++) {
-		rec->files[i] = sm__inject_fail() ? NULL : strdup(files[i]);
-		r = rec->files[i] ? 0 : -ENOMEM;
-		rec->nfiles += !r;
-	}
-	rec->stamped = n > 1;
+	if (!l.rec)
+		return r;
+	for (size_t i = 0; !r && i < n; i++)
+		r = add_file(l.rec, files[i]);
+	l.rec->stamped = n > 1;
 	for (size_t i = 0; !r && i < n; i++) {
 		l.file = (uint16_t)i;
 		r = load_file(&l, files[i]);
 	}
-	free(l.tids);
+	return finish(&l, out, r);
+}
+
+int sm__recording_load_memory(const void *data, size_t size, const struct sm__load_options *options,
+			      struct sm__recording **out)
+{
+	struct sm_trace_options reader = reader_options(options);
+	struct loader l = { .options = options };
+	struct sm_trace *trace;
+	int r = start(&l, 1, out);
+
+	if (!l.rec)
+		return r;
 	if (!r)
-		r = sm__recording_processes(rec);
+		r = add_file(l.rec, "memory");
 	if (!r)
-		r = sm__recording_order(rec);
-	if (r == -ENOMEM) {
-		sm__recording_free(rec);
-		*out = NULL;
+		r = sm_trace_open_memory(data, size, &reader, &trace);
+	if (!r) {
+		r = load_events(&l, trace);
+		sm_trace_close(trace);
 	}
-	return r;
+	return finish(&l, out, r);
 }
 
 void sm__recording_free(struct sm__recording *rec)

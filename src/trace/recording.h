@@ -126,6 +126,9 @@ struct sm__load_options {
  */
 int sm__recording_load(const char *const *files, size_t n, const struct sm__load_options *options,
 		       struct sm__recording **out);
+/* The same for a recording in memory. */
+int sm__recording_load_memory(const void *data, size_t size, const struct sm__load_options *options,
+			      struct sm__recording **out);
 void sm__recording_free(struct sm__recording *rec);
 
 /* Threads to processes, calls to spaces; calls sorted by entry. 0, -ENOMEM. (processes.c) */

@@ -16,22 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 static int load(const char *text, struct sm__recording **rec)
 {
 	static const struct sm__load_options options;
-	char path[] = "/tmp/samara-test-XXXXXX";
-	const char *files[] = { path };
-	int fd = mkstemp(path), r;
 
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	close(fd);
-	r = sm__recording_load(files, 1, &options, rec);
-	unlink(path);
-	return r;
+	return sm__recording_load_memory(text, strlen(text), &options, rec);
 }
 
 /* The order as the lines on which the calls were entered: "3 1 2". */
