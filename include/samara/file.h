@@ -36,6 +36,8 @@ enum sm_file_mode {
 	SM_FILE_DEVICE = 64,	/* no pages: faults on it go to the embedder */
 	SM_FILE_NOWAIT = 128,	/* its functions never block and call nothing of the library */
 	SM_FILE_VOLATILE = 256, /* nothing behind the page cache: its pages are the only copy */
+	SM_FILE_HUGE_ALIGN =
+		512, /* a file system that aligns large mappings to huge pages (ext4, xfs) */
 };
 
 /* What tells files apart, and what a maps line shows. Constant for the life of the file. */

@@ -5,9 +5,11 @@
  * I1 A searched or hinted place keeps the guard gap below a growing stack free; MAP_FIXED does not.
  * I2 Top-down: the highest fit below mmap_base, else the lowest fit from legacy_base on.
  * I3 Anonymous private memory of a multiple of the huge page size, without a hint, is aligned to it
- *    (congruent to its offset), if padding for that can be found at all.
+ *    (congruent to its offset), if padding for that can be found at all; so is a mapping of a file
+ *    whose file system does that (SM_FILE_HUGE_ALIGN), if it holds a whole huge page.
  */
 #include "space/space.h"
+#include <samara/file.h>
 
 #include <errno.h>
 
@@ -120,8 +122,25 @@ static bool wants_huge(const struct sm_space *s, const struct sm__place *p)
 {
 	uint64_t huge = s->host->o.huge_page;
 
-	return huge && !p->file && !(p->flags & SM_MAP_FIXED) && !p->addr &&
-	       (p->flags & SM_MAP_TYPE) != SM_MAP_SHARED && !(p->length & (huge - 1));
+	if (!huge || (p->flags & SM_MAP_FIXED))
+		return false;
+	if (p->file)
+		return sm_file_info(p->file)->mode & SM_FILE_HUGE_ALIGN;
+	return !p->addr && (p->flags & SM_MAP_TYPE) != SM_MAP_SHARED && !(p->length & (huge - 1));
+}
+
+/* The address that on_place names instead of the one found. */
+static int64_t ask(struct sm_space *s, const struct sm__place *p, int64_t found)
+{
+	int64_t addr = s->on_place(s->on_place_arg, found);
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct sm__vma *v;
+
+	if (addr == found || addr < 0 || !sm__page_aligned(s, (uint64_t)addr) ||
+	    p->length > s->o.range_end || (sm_addr)addr > s->o.range_end - p->length)
+		return found;
+	v = sm__seek(&c, (sm_addr)addr);
+	return !v || v->start >= (sm_addr)addr + p->length ? addr : found;
 }
 
 int64_t sm__place(struct sm_space *s, const struct sm__place *p)
@@ -136,6 +155,8 @@ int64_t sm__place(struct sm_space *s, const struct sm__place *p)
 		addr = wants_huge(s, p) ? search_huge(s, p) : -ENOMEM;
 		if (addr < 0)
 			addr = search(s, p, p->length);
+		if (sm__unlikely(s->on_place != NULL))
+			addr = ask(s, p, addr);
 		if (addr < 0)
 			return addr;
 	}

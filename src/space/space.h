@@ -61,6 +61,14 @@ struct sm_space {
 	_Atomic uint32_t vma_sleeper; /* the one writer sleeps on vma_wake */
 	void *backend_state;	      /* of the backend, its own rules */
 
+	/*
+	 * Set before the first call, if at all: gets what the address search found (or -ENOMEM) and
+	 * answers with the address to take, which counts only where all of the range is free. A
+	 * recording is replayed with the addresses its kernel chose. Called under mmap_lock.
+	 */
+	int64_t (*on_place)(void *arg, int64_t found);
+	void *on_place_arg;
+
 	struct rcu_head rcu;
 	struct sm__fault_counts counts[SM__STAT_SLOTS];
 };
