@@ -616,6 +616,22 @@ static int infer(struct sm__recording *rec, const struct map *m, const struct sm
 	return 0;
 }
 
+/* Gives the file of a map its name, in all parts of it that were mapped at one load address. */
+static void name_file(struct sm__recording *rec, const uint32_t *file_maps, size_t n,
+		      const struct sm__call *map, uint32_t name)
+{
+	uint32_t was = map->string, mm = map->mm;
+	uint64_t base = (uint64_t)map->result - map->args[5];
+
+	for (size_t i = 0; i < n; i++) {
+		struct sm__call *part = &rec->calls[file_maps[i]];
+
+		if (part->mm == mm && part->string == was &&
+		    (uint64_t)part->result - part->args[5] == base)
+			part->string = name;
+	}
+}
+
 /* A fault of which only path and offset are known: the newest map of that path, or else the newest
  * one whose file has no name, which gets it. */
 static void resolve_fault(struct sm__recording *rec, const uint32_t *file_maps, size_t n,
@@ -641,7 +657,7 @@ static void resolve_fault(struct sm__recording *rec, const uint32_t *file_maps, 
 		c->note |= SM__NOTE_NO_TARGET;
 		return;
 	}
-	unnamed->string = c->string;
+	name_file(rec, file_maps, n, unnamed, c->string);
 	c->args[0] = (sm_addr)unnamed->result + (c->args[2] - unnamed->args[5]);
 	c->note |= SM__NOTE_RESOLVED;
 }

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* cmd_replay.c - samara replay: makes the calls of recordings on the library, under one design or more. */
+#include "cmd.h"
+#include "load.h"
+#include "replay_report.h"
+#include "base/base.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DESIGNS_MAX = 16, REPEAT_MAX = 1000 };
+
+struct request {
+	char designs[DESIGNS_MAX][128];
+	struct sm_design design[DESIGNS_MAX];
+	unsigned ndesigns;
+	bool parallel, strict, maps;
+	enum sm__touch_pages touch;
+	const char *touch_text;
+	unsigned repeat, differences;
+	const char *json;
+};
+
+static void usage(FILE *out)
+{
+	fprintf(out, "usage: samara replay [OPTIONS] FILE...\n\n"
+		     "Makes the calls of recordings (strace or perf trace -F all, plain or "
+		     "compressed) on the\n"
+		     "library and compares every result. Files NAME.PID side by side are one "
+		     "recording.\n\n"
+		     "  --design A,B,...         designs, side by side: presets, or "
+		     "preset,switch=value\n"
+		     "  --threads 1|as-recorded  one thread in the recorded order; or one per "
+		     "recorded thread\n"
+		     "                           (as-recorded)\n"
+		     "  --touch none|first|all   pages to fault in where memory is given, if the "
+		     "recording\n"
+		     "                           has no faults of its own (none)\n"
+		     "  --repeat N               runs of each design; the middle one is shown (1)\n"
+		     "  --differences N          list at most N differences (20)\n"
+		     "  --maps                   print the final maps\n"
+		     "  --strict                 a line that cannot be read ends it\n"
+		     "  --json FILE              everything as JSON (- is stdout, instead of the "
+		     "tables)\n\n"
+		     "Exit status: 0 every result explained, 1 differences, 2 usage or unreadable "
+		     "input.\n");
+}
+
+/* "a,b,c=d,e": parts with = belong to the design before them. */
+static bool add_designs(struct request *q, char *text)
+{
+	for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+		size_t room = sizeof(q->designs[0]);
+		bool more = strchr(part, '=') && q->ndesigns;
+
+		if (!more && q->ndesigns == DESIGNS_MAX) {
+			fprintf(stderr, "samara: more than %d designs\n", DESIGNS_MAX);
+			return false;
+		}
+		if (more) {
+			char *last = q->designs[q->ndesigns - 1];
+			size_t len = strlen(last);
+
+			snprintf(last + len, room - len, ",%s", part);
+		} else {
+			snprintf(q->designs[q->ndesigns++], room, "%s", part);
+		}
+	}
+	return true;
+}
+
+static bool parse_number(const char *name, const char *text, unsigned max, unsigned *out)
+{
+	char *end;
+	unsigned long n;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (!*text || *end || *text == '-' || errno || n > max) {
+		fprintf(stderr, "samara: --%s takes a number up to %u, not '%s'\n", name, max,
+			text);
+		return false;
+	}
+	*out = (unsigned)n;
+	return true;
+}
+
+static bool parse_threads(struct request *q, const char *text)
+{
+	q->parallel = !strcmp(text, "as-recorded");
+	if (q->parallel || !strcmp(text, "1"))
+		return true;
+	fprintf(stderr, "samara: --threads is 1 or as-recorded, not '%s'\n", text);
+	return false;
+}
+
+static bool parse_touch(struct request *q, const char *text)
+{
+	static const char *const names[] = { "none", "first", "all" };
+
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(names); i++) {
+		if (!strcmp(text, names[i])) {
+			q->touch = (enum sm__touch_pages)i;
+			q->touch_text = names[i];
+			return true;
+		}
+	}
+	fprintf(stderr, "samara: --touch is none, first or all, not '%s'\n", text);
+	return false;
+}
+
+static const struct option options[] = {
+	{ "design", required_argument, NULL, 'd' },
+	{ "threads", required_argument, NULL, 't' },
+	{ "touch", required_argument, NULL, 'p' },
+	{ "repeat", required_argument, NULL, 'r' },
+	{ "differences", required_argument, NULL, 'n' },
+	{ "maps", no_argument, NULL, 'm' },
+	{ "strict", no_argument, NULL, 's' },
+	{ "json", required_argument, NULL, 'j' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* One option: false means it is wrong, and has been said. */
+static bool take_option(struct request *q, int opt)
+{
+	switch (opt) {
+	case 'd':
+		return add_designs(q, optarg);
+	case 't':
+		return parse_threads(q, optarg);
+	case 'p':
+		return parse_touch(q, optarg);
+	case 'r':
+		return parse_number("repeat", optarg, REPEAT_MAX, &q->repeat);
+	case 'n':
+		return parse_number("differences", optarg, SM__DIFFERENCES_MAX, &q->differences);
+	case 'm':
+		return q->maps = true;
+	case 's':
+		return q->strict = true;
+	case 'j':
+		q->json = optarg;
+		return true;
+	default:
+		fprintf(stderr, "samara replay --help tells what there is\n");
+		return false;
+	}
+}
+
+static bool finish_request(struct request *q)
+{
+	if (!q->ndesigns)
+		snprintf(q->designs[q->ndesigns++], sizeof(q->designs[0]), "samara");
+	for (unsigned i = 0; i < q->ndesigns; i++) {
+		if (!parse_design(q->designs[i], &q->design[i]))
+			return false;
+		sm_design_format(&q->design[i], q->designs[i], sizeof(q->designs[i]));
+	}
+	q->repeat = q->repeat ? q->repeat : 1;
+	return true;
+}
+
+/* ---- runs ---- */
+
+static void progress(void *arg, uint64_t done, uint64_t total)
+{
+	(void)arg;
+	if (total > 100000)
+		show_progress("replaying", done, total);
+}
+
+static bool same_maps(const struct sm__replay_result *a, const struct sm__replay_result *b)
+{
+	if (a->nspaces != b->nspaces)
+		return false;
+	for (size_t i = 0; i < a->nspaces; i++) {
+		if (a->spaces[i].mm != b->spaces[i].mm || !a->spaces[i].maps ||
+		    !b->spaces[i].maps || strcmp(a->spaces[i].maps, b->spaces[i].maps))
+			return false;
+	}
+	return true;
+}
+
+static void free_result(struct sm__replay_result *r)
+{
+	if (r)
+		sm__replay_result_free(r);
+	free(r);
+}
+
+/* The run in the middle by wall time of results[0..n); the others are freed. */
+static void pick_middle(struct runs *runs, struct sm__replay_result **results, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++) {
+		for (unsigned k = i; k && results[k - 1]->wall_ns > results[k]->wall_ns; k--) {
+			struct sm__replay_result *swap = results[k];
+
+			results[k] = results[k - 1];
+			results[k - 1] = swap;
+		}
+	}
+	runs->wall_min_ns = results[0]->wall_ns;
+	runs->wall_max_ns = results[n - 1]->wall_ns;
+	runs->n = n;
+	runs->same_maps = true;
+	for (unsigned i = 1; i < n; i++)
+		runs->same_maps &= same_maps(results[0], results[i]);
+	runs->best = results[n / 2];
+	for (unsigned i = 0; i < n; i++) {
+		if (i != n / 2)
+			free_result(results[i]);
+	}
+}
+
+static bool has_faults(const struct sm__recording *rec)
+{
+	return rec->counts[SM_SYS_PAGE_FAULT] != 0;
+}
+
+static struct sm__replay_result *run_once(const struct request *q, const struct sm__recording *rec,
+					  unsigned d)
+{
+	bool faults = has_faults(rec);
+	struct sm__replay_options o = {
+		.design = q->design[d],
+		.parallel = q->parallel,
+		.touch = faults ? SM__TOUCH_NONE : q->touch,
+		.backend = faults || q->touch ? SM_BACKEND_SOFT : SM_BACKEND_NONE,
+		.lock_stats = true,
+		.samples = q->json != NULL,
+		.stop_after = UINT64_MAX,
+		.progress = progress,
+	};
+	struct sm__replay_result *r = malloc(sizeof(*r));
+
+	if (!r || sm__replay(rec, &o, r)) {
+		fprintf(stderr, "samara: %s: %s\n", q->designs[d], r ? r->error : "out of memory");
+		free_result(r);
+		return NULL;
+	}
+	return r;
+}
+
+/* All runs of all designs, taking turns. */
+static bool run_all(const struct request *q, const struct sm__recording *rec, struct runs *runs)
+{
+	struct sm__replay_result **results =
+		calloc((size_t)q->ndesigns * q->repeat, sizeof(struct sm__replay_result *));
+	bool fine = results != NULL;
+
+	for (unsigned i = 0; fine && i < q->repeat; i++) {
+		for (unsigned d = 0; fine && d < q->ndesigns; d++) {
+			results[d * q->repeat + i] = run_once(q, rec, d);
+			fine = results[d * q->repeat + i] != NULL;
+		}
+	}
+	for (unsigned d = 0; fine && d < q->ndesigns; d++) {
+		snprintf(runs[d].design, sizeof(runs[d].design), "%s", q->designs[d]);
+		pick_middle(&runs[d], &results[d * q->repeat], q->repeat);
+	}
+	for (unsigned i = 0; !fine && results && i < q->ndesigns * q->repeat; i++)
+		free_result(results[i]);
+	free(results);
+	if (rec->ncalls > 100000)
+		show_progress("replaying", 1, 1);
+	return fine;
+}
+
+/* What the runs say about each other: the exit status. */
+static int verdict(const struct sm__recording *rec, const struct runs *runs, unsigned n)
+{
+	int status = rec->stats.truncated ? EXIT_UNUSABLE : EXIT_SAME;
+
+	for (unsigned d = 0; d < n; d++) {
+		if (!runs[d].same_maps) {
+			fprintf(stderr, "samara: %s: the runs ended with different maps\n",
+				runs[d].design);
+			status = status ? status : EXIT_DIFFERENT;
+		}
+		if (!same_maps(runs[0].best, runs[d].best)) {
+			fprintf(stderr, "samara: %s and %s ended with different maps\n",
+				runs[0].design, runs[d].design);
+			status = status ? status : EXIT_DIFFERENT;
+		}
+		if (runs[d].best->whys[SM__WHY_UNEXPLAINED])
+			status = status ? status : EXIT_DIFFERENT;
+	}
+	return status;
+}
+
+static int replay_one(const struct request *q, char *const *files, size_t n, struct sm__json *j)
+{
+	struct sm__recording *rec = load_recording(files, n, q->strict);
+	struct runs runs[DESIGNS_MAX] = { 0 };
+	struct shown shown = { .rec = rec,
+			       .threads = q->parallel ? "as-recorded" : "1",
+			       .touch = q->touch_text,
+			       .differences = q->differences,
+			       .maps = q->maps };
+	int status = EXIT_UNUSABLE;
+
+	if (!rec)
+		return EXIT_UNUSABLE;
+	if (run_all(q, rec, runs)) {
+		if (j)
+			report_json(j, &shown, runs, q->ndesigns);
+		if (!j || strcmp(q->json, "-"))
+			report_text(stdout, &shown, runs, q->ndesigns);
+		status = verdict(rec, runs, q->ndesigns);
+		for (unsigned d = 0; d < q->ndesigns; d++)
+			free_result(runs[d].best);
+	}
+	sm__recording_free(rec);
+	return status;
+}
+
+static int replay_files(const struct request *q, char **files, size_t n)
+{
+	bool to_stdout = q->json && !strcmp(q->json, "-");
+	FILE *out = !q->json ? NULL : to_stdout ? stdout : fopen(q->json, "w");
+	struct sm__json j;
+	int status = EXIT_SAME;
+
+	if (q->json && !out) {
+		fprintf(stderr, "samara: %s: %s\n", q->json, strerror(errno));
+		return EXIT_UNUSABLE;
+	}
+	if (out) {
+		sm__json_init(&j, out);
+		sm__json_open(&j, NULL, '{');
+		sm__json_text(&j, "samara", SAMARA_VERSION);
+		sm__json_open(&j, "recordings", '[');
+	}
+	for (size_t i = 0; i < n;) {
+		size_t group = load_group(files + i, n - i);
+		int one;
+
+		if (i && !to_stdout)
+			printf("\n");
+		one = replay_one(q, files + i, group, out ? &j : NULL);
+		status = one > status ? one : status;
+		i += group;
+	}
+	if (out) {
+		sm__json_close(&j);
+		sm__json_close(&j);
+		if (sm__json_finish(&j) || (!to_stdout && fclose(out))) {
+			fprintf(stderr, "samara: %s: cannot be written\n", q->json);
+			status = EXIT_UNUSABLE;
+		}
+	}
+	return status;
+}
+
+int cmd_replay(int argc, char **argv)
+{
+	struct request q = { .parallel = true, .differences = 20, .touch_text = "none" };
+	int opt;
+
+	optind = 0;
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == 'h') {
+			usage(stdout);
+			return EXIT_SAME;
+		}
+		if (!take_option(&q, opt))
+			return EXIT_UNUSABLE;
+	}
+	if (optind == argc) {
+		usage(stderr);
+		return EXIT_UNUSABLE;
+	}
+	if (!finish_request(&q))
+		return EXIT_UNUSABLE;
+	return replay_files(&q, argv + optind, (size_t)(argc - optind));
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* replay_report.h - what samara replay shows: tables for people, JSON for programs. */
+#ifndef SAMARA_REPLAY_REPORT_H
+#define SAMARA_REPLAY_REPORT_H
+
+#include "report/json.h"
+#include "trace/replay.h"
+
+/* One design's runs over one recording. */
+struct runs {
+	char design[128];
+	struct sm__replay_result *best; /* the run with the middle wall time */
+	unsigned n;
+	double wall_min_ns, wall_max_ns;
+	bool same_maps; /* every run ended with the same maps */
+};
+
+/* What was asked for, as far as it is shown. */
+struct shown {
+	const struct sm__recording *rec;
+	const char *threads, *touch; /* as on the command line */
+	unsigned differences;	     /* at most this many are listed */
+	bool maps;		     /* the final maps too */
+};
+
+/* Description of the recording, table of calls, figures, differences. */
+void report_text(FILE *out, const struct shown *s, const struct runs *runs, unsigned n);
+/* One object, into an open array. */
+void report_json(struct sm__json *j, const struct shown *s, const struct runs *runs, unsigned n);
+
+/* "# process 123 /usr/bin/sort" and the map. */
+void report_maps(FILE *out, const struct sm__recording *rec, const struct sm__replay_result *result,
+		 uint32_t pid);
+
+#endif
