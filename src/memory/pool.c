@@ -169,6 +169,38 @@ uint64_t sm__pool_destroy(struct sm__pool *pool)
 	return stats.in_use;
 }
 
+#if SM_VALIDATE
+/* Validating builds fill what is freed, and find who wrote to it afterwards when it is handed out. */
+#define FREED 0x6b6b6b6b6b6b6b6bull
+
+static void fill_freed(struct sm__pool *pool, uint32_t pfn)
+{
+	memset(sm__frame_ptr(pool, pfn), 0x6b, sm__page_size(pool));
+}
+
+static void check_freed(struct sm__pool *pool, uint32_t pfn, unsigned order)
+{
+	const uint64_t *p = sm__frame_ptr(pool, pfn);
+
+	for (size_t i = 0; i < sm__page_size(pool) << order >> 3; i++)
+		SM_ASSERT_MSG(!p[i] || p[i] == FREED, "frame %u, word %zu written after free: %lx",
+			      pfn, i, (unsigned long)p[i]);
+}
+#else
+static void fill_freed(struct sm__pool *pool, uint32_t pfn)
+{
+	(void)pool;
+	(void)pfn;
+}
+
+static void check_freed(struct sm__pool *pool, uint32_t pfn, unsigned order)
+{
+	(void)pool;
+	(void)pfn;
+	(void)order;
+}
+#endif
+
 static struct sm__cpu_stack *this_cpu(struct sm__pool *pool)
 {
 	int cpu = sched_getcpu();
@@ -278,6 +310,7 @@ uint32_t sm__frame_alloc(struct sm__pool *pool, enum sm__alloc_flags flags)
 			return 0;
 	}
 	f = sm__frame(pool, pfn);
+	check_freed(pool, pfn, 0);
 	if ((flags & SM__ALLOC_ZERO) &&
 	    !(atomic_load_explicit(&f->flags, memory_order_relaxed) & SM__F_CLEAN))
 		memset(sm__frame_ptr(pool, pfn), 0, sm__page_size(pool));
@@ -325,6 +358,7 @@ uint32_t sm__frame_alloc_order(struct sm__pool *pool, unsigned order, enum sm__a
 		drain(pool);
 		drained = true;
 	}
+	check_freed(pool, pfn, order);
 	if ((flags & SM__ALLOC_ZERO) && !clean)
 		memset(sm__frame_ptr(pool, pfn), 0, sm__page_size(pool) << order);
 	for (uint32_t i = 0; i < 1u << order; i++) {
@@ -362,6 +396,7 @@ void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n
 			bury(pool);
 			continue;
 		}
+		fill_freed(pool, pfns[i]);
 		atomic_store_explicit(&f->flags, 0, memory_order_relaxed);
 		part[nr++] = pfns[i];
 		if (nr == SM__ARRAY_SIZE(part)) {

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * torture_pages.c - guests with TLBs, mappers, protectors, forkers, advisers and a truncator on one
+ * space (samara/tlb.h G1 to G3, backend_soft.c, pagecache.h I2).
+ *
+ * Every word that a guest writes is STAMP(its page) with a counter in the low bits, so that a frame
+ * that a guest reached through a translation that was taken away shows as a wrong stamp: on the
+ * page's own side, or, in validating builds, as a write to a free frame.
+ *
+ *   zone   what happens to it                                what is checked
+ *   MAP    unmapped and mapped over                          stamps
+ *   PROT   made read-only and writable again                 stands still while read-only
+ *   FORK   shared with children, which write too             a child's copy stands still
+ *   ADVICE DONTNEED, FREE, PAGEOUT, COLD, guards, COLLAPSE   stamps
+ *   FILE   shared file, truncated and grown, punched         stamps
+ */
+#include "base/delay.h"
+#include "base/random.h"
+#include "base/rcu.h"
+#include "space/soft.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <samara/samara.h>
+
+enum { ZONE_MAP, ZONE_PROT, ZONE_FORK, ZONE_ADVICE, ZONE_FILE, ZONES };
+enum { PAGES = 48, GUESTS = 3 };
+
+#define PAGE	     4096ull
+#define RW	     (SM_PROT_READ | SM_PROT_WRITE)
+#define FIXED	     (SM_MAP_PRIVATE | SM_MAP_ANONYMOUS | SM_MAP_FIXED)
+#define ZONE_AT(z)   (0x200000000ull + (uint64_t)(z) * (1ull << 22))
+#define STAMP(page)  (((page) >> 12) * 0x9e3779b97f4a7c15ull << 16)
+#define COUNTER_MASK 0xffffull
+
+static struct sm_host *host;
+static struct sm_space *space;
+static struct sm_file *file;
+static atomic_bool stop;
+static _Atomic uint64_t failures, accesses, faults_refused;
+
+static void fail(const char *what, sm_addr at, uint64_t found)
+{
+	fprintf(stderr, "torture_pages: %s at %llx: %llx, stamp %llx\n", what,
+		(unsigned long long)at, (unsigned long long)found,
+		(unsigned long long)STAMP(at & ~(PAGE - 1)));
+	atomic_fetch_add(&failures, 1);
+	atomic_store(&stop, true);
+}
+
+static void check_word(sm_addr at, uint64_t v)
+{
+	if (v && (v & ~COUNTER_MASK) != STAMP(at & ~(PAGE - 1)))
+		fail("wrong word", at, v);
+}
+
+static sm_addr random_page(struct sm__random *rng)
+{
+	return ZONE_AT(sm__random_below(rng, ZONES)) + sm__random_below(rng, PAGES) * PAGE;
+}
+
+/* One access through a TLB, of one word, as a guest instruction would make it. */
+static void guest_access(struct sm_tlb *tlb, struct sm__random *rng)
+{
+	enum sm_access access = sm__random_below(rng, 2) ? SM_ACCESS_WRITE : SM_ACCESS_READ;
+	sm_addr at = random_page(rng) + sm__random_below(rng, 4) * 8;
+	uint64_t *p = sm_translate(tlb, at, access), v;
+	void *host_address;
+
+	if (!p) {
+		struct sm_fault_result r = sm_tlb_fill(tlb, at, access, &host_address);
+
+		if (r.error || r.signo) {
+			atomic_fetch_add_explicit(&faults_refused, 1, memory_order_relaxed);
+			return;
+		}
+		p = host_address;
+	}
+	v = __atomic_load_n(p, __ATOMIC_RELAXED);
+	check_word(at, v);
+	if (access == SM_ACCESS_WRITE)
+		__atomic_store_n(p, STAMP(at & ~(PAGE - 1)) | ((v + 1) & COUNTER_MASK),
+				 __ATOMIC_RELAXED);
+}
+
+static void *guest(void *arg)
+{
+	struct sm_tlb *tlb;
+	struct sm__random rng;
+
+	sm__random_seed(&rng, (uintptr_t)arg);
+	if (sm_tlb_create(space, &tlb))
+		return NULL;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		sm_tlb_run(tlb);
+		for (int i = 0; i < 200; i++) {
+			guest_access(tlb, &rng);
+			if (i % 8 == 0)
+				sm_tlb_checkpoint(tlb);
+		}
+		atomic_fetch_add_explicit(&accesses, 200, memory_order_relaxed);
+		if (sm__random_below(&rng, 4) == 0)
+			sm_tlb_stop(tlb);
+	}
+	sm_tlb_stop(tlb);
+	sm_tlb_destroy(tlb);
+	return NULL;
+}
+
+static uint64_t word(struct sm_space *s, sm_addr at)
+{
+	uint64_t v = 0, same;
+
+	/* Atomic, as the guests' accesses are; a page that cannot be written answers 0. */
+	do {
+		same = v;
+	} while (sm_cmpxchg(s, at, 8, &v, same) == 0);
+	return v;
+}
+
+static void *mapper(void *arg)
+{
+	struct sm__random rng;
+
+	sm__random_seed(&rng, (uintptr_t)arg);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		uint64_t first = sm__random_below(&rng, PAGES),
+			 n = 1 + sm__random_below(&rng, PAGES - first);
+		sm_addr at = ZONE_AT(ZONE_MAP) + first * PAGE;
+
+		if (sm__random_below(&rng, 2))
+			(void)sm_munmap(space, at, n * PAGE);
+		(void)sm_mmap(space, at, n * PAGE, RW, FIXED, NULL, 0);
+		(void)sm_cmpxchg(space, at, 8, &(uint64_t){ 0 }, STAMP(at));
+		check_word(at, word(space, at));
+	}
+	return NULL;
+}
+
+/* Reads through a TLB of its own: permission to write is what others have lost. */
+static void *protector(void *arg)
+{
+	struct sm__random rng;
+	struct sm_tlb *tlb;
+
+	sm__random_seed(&rng, (uintptr_t)arg);
+	if (sm_tlb_create(space, &tlb))
+		return NULL;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		sm_addr at = ZONE_AT(ZONE_PROT) + sm__random_below(&rng, PAGES) * PAGE;
+		void *p;
+
+		if (sm_mprotect(space, at, PAGE, SM_PROT_READ))
+			continue;
+		sm_tlb_run(tlb);
+		if (!sm_tlb_fill(tlb, at, SM_ACCESS_READ, &p).signo && p) {
+			uint64_t before = __atomic_load_n((uint64_t *)p, __ATOMIC_RELAXED);
+
+			check_word(at, before);
+			for (int i = 0; i < 50; i++)
+				sm__cpu_relax();
+			if (before != __atomic_load_n((uint64_t *)p, __ATOMIC_RELAXED))
+				fail("read-only page changed", at, before);
+		}
+		sm_tlb_stop(tlb);
+		(void)sm_mprotect(space, at, PAGE, RW);
+	}
+	sm_tlb_destroy(tlb);
+	return NULL;
+}
+
+static void *forker(void *arg)
+{
+	struct sm__random rng;
+
+	sm__random_seed(&rng, (uintptr_t)arg);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		struct sm_space *child = sm_fork(space);
+		sm_addr at = ZONE_AT(ZONE_FORK) + sm__random_below(&rng, PAGES) * PAGE;
+		uint64_t v = 0, again = 0;
+
+		if (!child)
+			continue;
+		(void)sm_read(child, at, &v, 8, NULL);
+		check_word(at, v);
+		for (int i = 0; i < 5; i++) {
+			sm_addr other = ZONE_AT(ZONE_FORK) + sm__random_below(&rng, PAGES) * PAGE;
+
+			if (other != at)
+				(void)sm_cmpxchg(child, other, 8, &(uint64_t){ 0 }, STAMP(other));
+		}
+		(void)sm_read(child, at, &again, 8, NULL);
+		if (v != again)
+			fail("a child's page changed", at, again);
+		sm_space_destroy(child);
+	}
+	return NULL;
+}
+
+static void *adviser(void *arg)
+{
+	static const int advice[] = { SM_MADV_DONTNEED,	      SM_MADV_FREE,
+				      SM_MADV_PAGEOUT,	      SM_MADV_COLD,
+				      SM_MADV_GUARD_INSTALL,  SM_MADV_GUARD_REMOVE,
+				      SM_MADV_POPULATE_WRITE, SM_MADV_COLLAPSE };
+	struct sm__random rng;
+
+	sm__random_seed(&rng, (uintptr_t)arg);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		uint64_t first = sm__random_below(&rng, PAGES),
+			 n = 1 + sm__random_below(&rng, PAGES - first);
+		int which = advice[sm__random_below(&rng, SM__ARRAY_SIZE(advice))];
+
+		if (which == SM_MADV_COLLAPSE)
+			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE), 2 << 20, which);
+		else
+			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE) + first * PAGE, n * PAGE,
+					 which);
+	}
+	return NULL;
+}
+
+static void *truncator(void *arg)
+{
+	struct sm__random rng;
+
+	sm__random_seed(&rng, (uintptr_t)arg);
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		uint64_t at = sm__random_below(&rng, PAGES) * PAGE;
+
+		switch (sm__random_below(&rng, 3)) {
+		case 0:
+			(void)sm_file_truncate(file, at);
+			(void)sm_file_truncate(file, PAGES * PAGE);
+			break;
+		case 1:
+			(void)sm_file_punch(file, at, 2 * PAGE);
+			break;
+		default:
+			(void)sm_file_sync(file, at, 4 * PAGE, false);
+		}
+	}
+	return NULL;
+}
+
+static bool make_space(const char *preset)
+{
+	struct sm_space_options o;
+
+	sm_space_options_init(&o);
+	o.backend = SM_BACKEND_SOFT;
+	if (sm_design_preset(preset, &o.design))
+		return false;
+	space = sm_space_create(host, &o, NULL);
+	if (!space)
+		return false;
+	for (int z = 0; z < ZONE_FILE; z++)
+		(void)sm_mmap(space, ZONE_AT(z), z == ZONE_ADVICE ? 2 << 20 : PAGES * PAGE, RW,
+			      FIXED, NULL, 0);
+	if (sm_file_create_memory("torture", PAGES * PAGE, &file))
+		return false;
+	(void)sm_mmap(space, ZONE_AT(ZONE_FILE), PAGES * PAGE, RW, SM_MAP_SHARED | SM_MAP_FIXED,
+		      file, 0);
+	return true;
+}
+
+static void wait_seconds(double seconds)
+{
+	struct timespec t = { .tv_sec = (time_t)seconds,
+			      .tv_nsec = (long)(seconds * 1e9) % 1000000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static void storm(uint64_t seed, double seconds)
+{
+	void *(*const roles[])(void *) = { mapper, protector, forker, adviser, truncator };
+	pthread_t threads[GUESTS + SM__ARRAY_SIZE(roles)];
+	unsigned n = 0;
+
+	atomic_store(&stop, false);
+	for (int i = 0; i < GUESTS; i++, n++)
+		pthread_create(&threads[n], NULL, guest, (void *)(uintptr_t)(seed + n));
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(roles); i++, n++)
+		pthread_create(&threads[n], NULL, roles[i], (void *)(uintptr_t)(seed + n));
+	wait_seconds(seconds);
+	atomic_store(&stop, true);
+	while (n)
+		pthread_join(threads[--n], NULL);
+}
+
+/* Every frame has come back. */
+static void account(void)
+{
+	struct sm__pool *pool = sm__host_memory(host)->pool;
+	struct sm__pool_stats st;
+
+	if (!sm__mm_is_valid(sm__space_mm(space)))
+		fail("tables are not valid", 0, 0);
+	sm_space_destroy(space);
+	sm_file_put(file);
+	sm__rcu_barrier();
+	sm__pool_stats(pool, &st);
+	if (st.in_use || !sm__pool_is_valid(pool))
+		fail("frames lost", st.in_use, 0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *const presets[] = { "linux-5.19" };
+	struct sm_host_options o;
+	double seconds = 4;
+	uint64_t seed = 1;
+
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (!strcmp(argv[i], "--seconds"))
+			seconds = atof(argv[i + 1]);
+		else if (!strcmp(argv[i], "--seed"))
+			seed = strtoull(argv[i + 1], NULL, 0);
+	}
+	printf("torture_pages: seed %llu\n", (unsigned long long)seed);
+	sm__delay_seed(seed, 50);
+	sm_host_options_init(&o);
+	o.frame_bytes = 32 << 20;
+	host = sm_host_create(&o, NULL);
+	for (size_t i = 0; host && i < SM__ARRAY_SIZE(presets); i++) {
+		if (!make_space(presets[i]))
+			return 1;
+		storm(seed + 100 * i, seconds / SM__ARRAY_SIZE(presets));
+		account();
+	}
+	printf("torture_pages: %llu accesses, %llu refused, %llu failures\n",
+	       (unsigned long long)accesses, (unsigned long long)faults_refused,
+	       (unsigned long long)failures);
+	return failures || !accesses || sm_host_destroy(host);
+}
