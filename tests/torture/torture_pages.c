@@ -310,7 +310,7 @@ static void account(void)
 
 int main(int argc, char **argv)
 {
-	const char *const presets[] = { "linux-5.19" };
+	const char *const presets[] = { "linux-5.19", "linux-6.4", "samara" };
 	struct sm_host_options o;
 	double seconds = 4;
 	uint64_t seed = 1;

@@ -488,7 +488,7 @@ static void exhaustion_is_an_ordinary_result(void **state)
 
 int main(void)
 {
-	const char *const presets[] = { "linux-5.19" };
+	const char *const presets[] = { "linux-5.19", "linux-6.4", "samara" };
 	int failed = 0;
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
