@@ -62,6 +62,8 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v)
 
 	SM_ASSERT_MSG(v->start < v->end, "%#llx-%#llx", (unsigned long long)v->start,
 		      (unsigned long long)v->end);
+	SM_ASSERT_MSG(s->design.vma_lock == SM_VMA_LOCK_NONE || sm__vma_is_stamped(s, v),
+		      "VMA %#llx is stored without its write lock", (unsigned long long)v->start);
 	if (s->tree.ops->rcu) {
 		SM_ASSERT(p->n > 0);
 		v->shown = p->shown[--p->n];
