@@ -17,6 +17,14 @@
 
 #include <errno.h>
 
+/* The sheaf of borrow_one_by_one goes back where its objects came from. */
+static void return_one_by_one(struct sm_cache *c, struct sm_sheaf *s)
+{
+	while (sm__sheaf_size(s))
+		sm__cpuslab_free(c, sm__sheaf_pop(s));
+	sm__sheaf_free(c, s);
+}
+
 static struct sm_sheaf *borrow_oversize(struct sm_cache *c, size_t n, bool may_wait)
 {
 	size_t bytes = sizeof(struct sm_sheaf) + n * sizeof(void *);
@@ -42,6 +50,24 @@ static struct sm_sheaf *borrow_oversize(struct sm_cache *c, size_t n, bool may_w
 		return s;
 	sm__sheaf_flush(c, s);
 	sm__sheaf_free(c, s);
+	return NULL;
+}
+
+/* layer=slab: a sheaf that only holds what the caller will take, filled from the CPU's slab. */
+static struct sm_sheaf *borrow_one_by_one(struct sm_cache *c, size_t n, bool may_wait)
+{
+	struct sm_sheaf *s = sm__sheaf_new(c, may_wait);
+	uint32_t got = 0;
+
+	if (!s)
+		return NULL;
+	while (got < n && (s->objects[got] = sm__cpuslab_alloc(c, may_wait)))
+		got++;
+	sm__sheaf_set_size(s, got);
+	sm__count(c, SM__COUNT_sheaf_prefill_slow, 1);
+	if (got == n)
+		return s;
+	return_one_by_one(c, s);
 	return NULL;
 }
 
@@ -82,8 +108,10 @@ static struct sm_sheaf *borrow(struct sm_cache *c, size_t n, bool may_wait)
 	struct sm_sheaf *s;
 	unsigned int node;
 
-	if (n > c->capacity || c->layer_slab)
+	if (n > c->capacity)
 		return borrow_oversize(c, n, may_wait);
+	if (c->layer_slab)
+		return borrow_one_by_one(c, n, may_wait);
 	s = find_sheaf(c, n, &node, may_wait);
 	if (!s)
 		return NULL;
@@ -137,6 +165,10 @@ static void give_away(struct sm_cache *c, struct sm_sheaf *s, bool may_wait)
 
 	sm__sheaf_set_size(s, sm__sheaf_size(s));
 	sm__delay();
+	if (c->layer_slab && !s->oversize) {
+		return_one_by_one(c, s);
+		return;
+	}
 	if (!s->oversize && sm__slot_trylock(c, &held)) {
 		node = held.slot->node;
 		if (!held.slot->spare) {
