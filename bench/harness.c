@@ -7,6 +7,8 @@
  */
 #include "harness_internal.h"
 #include "base/base.h"
+#include "base/rcu.h"
+#include "base/thread.h"
 #include "peers/peer.h"
 
 #include <errno.h>
@@ -312,6 +314,28 @@ void bench_row(struct bench *b, const struct bench_row *row)
 	}
 }
 
+static void nothing(struct rcu_head *head)
+{
+	(void)head;
+}
+
+/*
+ * The library's RCU worker inherits the CPUs of the thread that starts it: it must start before that thread is
+ * pinned, or every deferred free would wait until the measuring thread sleeps.
+ */
+static void start_worker(void)
+{
+	static struct rcu_head head;
+	static bool started;
+
+	if (started)
+		return;
+	started = true;
+	sm__thread_enter();
+	sm__call_rcu(&head, nothing);
+	sm__rcu_barrier();
+}
+
 int bench_run(struct bench_session *s, const struct benchmark *what)
 {
 	struct bench b = {
@@ -319,6 +343,7 @@ int bench_run(struct bench_session *s, const struct benchmark *what)
 	};
 	int result;
 
+	start_worker();
 	result = what->run(&b);
 	bench_progress(&b, NULL, 0, 0);
 	bench_peer_close(b.kernel);
