@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK_BYTES = 132 << 10 }; /* what exec maps for a stack, where a fault shows one */
+enum { MINCORE_PAGES_MAX = 1 << 24 };
 
 static uint64_t endless(void *arg)
 {
@@ -270,6 +270,52 @@ static int64_t perform_exec(struct sm__stage *stage, const struct sm__call *c,
 	return r;
 }
 
+/* The answer is about pages, which are others here: only the checks are compared. */
+static int64_t perform_mincore(struct sm_space *space, const struct sm__call *c,
+			       struct sm__performed *p)
+{
+	uint64_t pages = c->args[1] / SM__TRACE_PAGE + 1;
+	unsigned char *vec;
+	int64_t r;
+
+	if (pages > MINCORE_PAGES_MAX) {
+		p->made = false;
+		return 0;
+	}
+	vec = sm__inject_fail() ? NULL : malloc(pages);
+	if (!vec) {
+		p->failed = true;
+		return -ENOMEM;
+	}
+	r = sm_mincore(space, c->args[0], c->args[1], vec);
+	free(vec);
+	return r;
+}
+
+static int64_t perform_advice(struct sm__stage *stage, struct sm_space *space,
+			      const struct sm__call *c, struct sm__performed *p)
+{
+	const struct sm_trace_range *from = &stage->rec->ranges[c->ranges];
+	struct sm_range *ranges;
+	int64_t r;
+
+	if (!c->nranges && c->args[2]) { /* only a pointer was printed */
+		p->made = false;
+		return 0;
+	}
+	ranges = sm__inject_fail() ? NULL : calloc(c->nranges + 1, sizeof(*ranges));
+	if (!ranges) {
+		p->failed = true;
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < c->nranges; i++)
+		ranges[i] = (struct sm_range){ from[i].start, from[i].len };
+	r = sm_process_madvise(space, space, ranges, c->nranges, (int)c->args[3],
+			       (unsigned)c->args[4]);
+	free(ranges);
+	return r;
+}
+
 static int64_t dispatch(struct sm__stage *stage, struct sm_space *space, const struct sm__call *c,
 			struct sm__performed *p)
 {
@@ -290,6 +336,22 @@ static int64_t dispatch(struct sm__stage *stage, struct sm_space *space, const s
 		return (int64_t)sm_brk(space, a[0]);
 	case SM_SYS_MADVISE:
 		return sm_madvise(space, a[0], a[1], (int)a[2]);
+	case SM_SYS_PROCESS_MADVISE:
+		return perform_advice(stage, space, c, p);
+	case SM_SYS_MINCORE:
+		return perform_mincore(space, c, p);
+	case SM_SYS_MLOCK:
+		return sm_mlock(space, a[0], a[1]);
+	case SM_SYS_MLOCK2:
+		return sm_mlock2(space, a[0], a[1], (int)a[2]);
+	case SM_SYS_MUNLOCK:
+		return sm_munlock(space, a[0], a[1]);
+	case SM_SYS_MLOCKALL:
+		return sm_mlockall(space, (int)a[0]);
+	case SM_SYS_MUNLOCKALL:
+		return sm_munlockall(space);
+	case SM_SYS_MSEAL:
+		return sm_mseal(space, a[0], a[1], a[2]);
 	case SM_SYS_PRCTL:
 		return perform_name(stage, space, c);
 	case SM_SYS_PAGE_FAULT:

@@ -51,6 +51,12 @@ static void usage(FILE *out)
 /* "a,b,c=d,e": parts with = belong to the design before them. */
 static bool add_designs(struct request *q, char *text)
 {
+	if (!strcmp(text, "all")) {
+		for (unsigned i = 0; i < sm_design_preset_count() && q->ndesigns < DESIGNS_MAX; i++)
+			snprintf(q->designs[q->ndesigns++], sizeof(q->designs[0]), "%s",
+				 sm_design_preset_name(i));
+		return true;
+	}
 	for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
 		size_t room = sizeof(q->designs[0]);
 		bool more = strchr(part, '=') && q->ndesigns;
@@ -158,7 +164,6 @@ static bool finish_request(struct request *q)
 	for (unsigned i = 0; i < q->ndesigns; i++) {
 		if (!parse_design(q->designs[i], &q->design[i]))
 			return false;
-		sm_design_format(&q->design[i], q->designs[i], sizeof(q->designs[i]));
 	}
 	q->repeat = q->repeat ? q->repeat : 1;
 	return true;

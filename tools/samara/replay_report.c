@@ -276,8 +276,14 @@ static void compare_figures(struct sm__table *t, const struct runs *runs, unsign
 		for (unsigned k = 0; k < SM__ARRAY_SIZE(names); k++)
 			v[k][i] = of[k];
 	}
-	for (unsigned k = 0; k < SM__ARRAY_SIZE(names); k++)
-		compare_row(t, names[k], v[k], n, strstr(names[k], "time") != NULL);
+	for (unsigned k = 0; k < SM__ARRAY_SIZE(names); k++) {
+		bool any = false;
+
+		for (unsigned i = 0; i < n; i++)
+			any |= v[k][i] != 0;
+		if (any)
+			compare_row(t, names[k], v[k], n, strstr(names[k], "time") != NULL);
+	}
 }
 
 static void compare(FILE *out, const struct runs *runs, unsigned n)
