@@ -17,6 +17,7 @@ add_compile_options(
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
   $<$<COMPILE_LANGUAGE:C>:-Wold-style-definition>
+  -Wno-missing-field-initializers # what a table leaves out is zero, on purpose
   -fno-omit-frame-pointer -g)
 set(CMAKE_C_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
