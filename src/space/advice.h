@@ -96,10 +96,11 @@ int sm__change(struct sm__change *c);
 /* ---- pages of a range through faults: advice_populate.c ---- */
 
 enum sm__populate_kind {
-	SM__POPULATE_READ,  /* MADV_POPULATE_READ */
-	SM__POPULATE_WRITE, /* MADV_POPULATE_WRITE */
-	SM__POPULATE_LOCK,  /* mlock: each area as it allows; ends at the first failure */
-	SM__POPULATE_TRY,   /* mlockall, MAP_POPULATE: what can be had */
+	SM__POPULATE_READ,   /* MADV_POPULATE_READ */
+	SM__POPULATE_WRITE,  /* MADV_POPULATE_WRITE */
+	SM__POPULATE_LOCK,   /* mlock: each area as it allows; ends at the first failure */
+	SM__POPULATE_TRY,    /* mlockall, MAP_POPULATE: what can be had */
+	SM__POPULATE_LOCKED, /* mprotect: the same, in locked areas only */
 };
 /* 0, -EINVAL, -ENOMEM, -EFAULT, -EHWPOISON, -EINTR. Context: no lock held. */
 int sm__populate_range(struct sm_space *s, sm_addr start, sm_addr end, enum sm__populate_kind kind);

@@ -24,7 +24,7 @@ static const uint64_t any_access = SM_VM_READ | SM_VM_WRITE | SM_VM_EXEC;
 
 static bool is_locking(const struct populate *p)
 {
-	return p->kind == SM__POPULATE_LOCK || p->kind == SM__POPULATE_TRY;
+	return p->kind >= SM__POPULATE_LOCK;
 }
 
 /* The area at or above at; false: there is none in the range. */
@@ -52,7 +52,8 @@ static int judge(const struct populate *p, bool *skip)
 {
 	*skip = false;
 	if (is_locking(p)) {
-		*skip = p->flags & (SM_VM_IO | SM_VM_PFNMAP | SM_VM_LOCKONFAULT);
+		*skip = p->flags & (SM_VM_IO | SM_VM_PFNMAP | SM_VM_LOCKONFAULT) ||
+			(p->kind == SM__POPULATE_LOCKED && !(p->flags & SM_VM_LOCKED));
 		return *skip || (p->flags & any_access) ? 0 : -EFAULT;
 	}
 	if (p->flags & (SM_VM_IO | SM_VM_PFNMAP))
@@ -127,7 +128,7 @@ int sm__populate_range(struct sm_space *s, sm_addr start, sm_addr end, enum sm__
 			p.at = p.area_end;
 		else if (!err)
 			err = populate_area(&p);
-		if (err && kind != SM__POPULATE_TRY)
+		if (err && kind < SM__POPULATE_TRY)
 			return err;
 		if (err) /* the rest of the area is given up, as Linux does */
 			p.at = p.area_end > before ? p.area_end : end;

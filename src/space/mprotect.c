@@ -7,6 +7,7 @@
  *    finished under the write lock.
  */
 #include "space/space.h"
+#include "space/advice.h"
 #include "space/vma_lock.h"
 
 #include <errno.h>
@@ -17,8 +18,23 @@ struct protect {
 	sm_addr start, end;
 	uint64_t wanted; /* SM_VM_READ, WRITE, EXEC */
 	struct sm__vma *prev;
-	bool populate; /* a locked range became writable */
+	/* locked areas that became writable: their pages come after the unlock */
+	unsigned populate;
+	struct {
+		sm_addr start, end;
+	} fill[8];
 };
+
+/* Should there be more than fit, the last takes what lies between, too. */
+static void fill_later(struct protect *p, sm_addr start, sm_addr end)
+{
+	unsigned i = p->populate;
+
+	if (i && (p->fill[i - 1].end == start || i == SM__ARRAY_SIZE(p->fill)))
+		p->fill[i - 1].end = end;
+	else
+		p->fill[p->populate++] = (__typeof__(p->fill[0])){ start, end };
+}
 
 static bool may(uint64_t flags)
 {
@@ -112,8 +128,12 @@ static int change(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr e
 	sm__account(s, old, -(int64_t)pages);
 	sm__account(s, flags, (int64_t)pages);
 	if ((old & (SM_VM_WRITE | SM_VM_SHARED | SM_VM_LOCKED)) == SM_VM_LOCKED &&
-	    (flags & SM_VM_WRITE))
-		p->populate = true;
+	    (flags & SM_VM_WRITE)) {
+		/* its pages come after the unlock, its identity before the next area is looked at */
+		if (!(flags & SM_VM_LOCKONFAULT))
+			sm__anon_prepare(s, v);
+		fill_later(p, start, end);
+	}
 	p->prev = v;
 	return 0;
 uncharge:
@@ -206,7 +226,7 @@ int sm_mprotect(struct sm_space *s, sm_addr addr, uint64_t length, int prot)
 	if (prot & ~(grow_bits | known))
 		return -EINVAL;
 	p.wanted = sm__prot_flags(prot);
-	p.populate = false;
+	p.populate = 0;
 	err = sm__op_lock(&p.op, SM__WRITE, addr - s->page_size, p.end + s->page_size);
 	if (err)
 		return err;
@@ -215,7 +235,7 @@ int sm_mprotect(struct sm_space *s, sm_addr addr, uint64_t length, int prot)
 		err = walk(&p, v);
 	sm__op_notice(&p.op, SM_NOTICE_PROTECT, p.start, p.end);
 	sm__op_unlock(&p.op);
-	if (sm__unlikely(p.populate) && !err)
-		sm__populate(s, p.start, p.end);
+	for (unsigned i = 0; sm__unlikely(i < p.populate); i++)
+		(void)sm__populate_range(s, p.fill[i].start, p.fill[i].end, SM__POPULATE_LOCKED);
 	return err;
 }
