@@ -2,7 +2,7 @@
 /*
  * test_model.c - random calls on the library and on the twin, which the running kernel holds true.
  *
- * usage: test_model [--design TEXT] [--calls N] [--seed N|fresh] [--profile N] [--length N]
+ * usage: test_model [--design TEXT] [--backend none|soft] [--calls N] [--seed N|fresh] [--profile N] [--length N]
  *                   [--ops FILE]
  */
 #include "support/library.h"
@@ -25,23 +25,28 @@ int main(int argc, char **argv)
 			    .restrict_to = restrict_to };
 	const char *design = "samara";
 	struct library *l;
+	bool soft = false;
 	int result;
 
-	if (argc > 2 && !strcmp(argv[1], "--design")) {
-		design = argv[2];
+	while (argc > 2 && (!strcmp(argv[1], "--design") || !strcmp(argv[1], "--backend"))) {
+		if (!strcmp(argv[1], "--design"))
+			design = argv[2];
+		else
+			soft = !strcmp(argv[2], "soft");
 		argv += 2;
 		argc -= 2;
 	}
 	if (differ_arguments(&d, argc, argv)) {
-		fprintf(stderr, "usage: test_model [--design TEXT] [--calls N] [--seed N|fresh] "
-				"[--profile N] [--length N] [--ops FILE]\n");
+		fprintf(stderr, "usage: test_model [--design TEXT] [--backend none|soft] [--calls N] "
+				"[--seed N|fresh] [--profile N] [--length N] [--ops FILE]\n");
 		return 2;
 	}
-	l = library_open(DIFFER_MAX_OPS, design, SM_BACKEND_NONE);
+	l = library_open(DIFFER_MAX_OPS, design,
+			 soft ? SM_BACKEND_SOFT : SM_BACKEND_NONE);
 	if (!l)
 		return 1;
 	d.subject.arg = d.restrict_arg = l;
-	printf("design %s\n", design);
+	printf("design %s, backend %s\n", design, soft ? "soft" : "none");
 	result = differ_run(&d);
 	library_close(l);
 	return result ? 1 : 0;

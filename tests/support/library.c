@@ -8,6 +8,7 @@
 
 #include <samara/file.h>
 #include <samara/host.h>
+#include <samara/tlb.h>
 
 #define TASK_END   0x7ffffffff000ULL
 #define MIN_ADDR   OPS_PAGE
@@ -184,7 +185,7 @@ static bool make_space(struct library *l)
 	options.range_end = TASK_END;
 	options.design = l->design;
 	options.backend = l->backend;
-	options.capabilities = SM_CAP_RAWIO;
+	options.capabilities = SM_CAP_RAWIO | (c->memlock_pages == ~0ULL ? SM_CAP_IPC_LOCK : 0);
 	options.limits.as = options.limits.data = SM_RLIM_INFINITY;
 	options.limits.memlock = SM_RLIM_INFINITY;
 	if (c->brk_page >= 0)
@@ -198,17 +199,56 @@ static bool make_space(struct library *l)
 	limits = options.limits;
 	limit(&limits.as, l->total0, c->as_pages);
 	limit(&limits.data, l->data0, c->data_pages);
+	limit(&limits.memlock, 0, c->memlock_pages);
 	sm_space_set_limits(l->space[0], &limits);
 	return true;
 }
 
-static int64_t touch(struct sm_space *s, uint64_t addr, bool write)
+static int64_t fault_result(struct sm_fault_result r)
 {
-	struct sm_fault_result r = sm_fault(s, addr, write ? SM_ACCESS_WRITE : SM_ACCESS_READ);
-
 	if (r.error)
 		return r.error;
 	return r.signo ? OBS_SIGNAL(r.signo, r.code) : 0;
+}
+
+static int64_t touch(struct library *l, const struct op *op, struct observation *o)
+{
+	bool write = op->kind == OP_WRITE;
+	struct sm_space *s = l->space[op->space];
+	struct sm_fault_result why = { 0 };
+	uint64_t token = op->arg[1];
+	int64_t n;
+
+	if (l->backend == SM_BACKEND_NONE)
+		return fault_result(
+			sm_fault(s, op->arg[0], write ? SM_ACCESS_WRITE : SM_ACCESS_READ));
+	if (write)
+		n = sm_write(s, op->arg[0], &token, sizeof(token), &why);
+	else
+		n = sm_read(s, op->arg[0], &token, sizeof(token), &why);
+	if (n == sizeof(token)) {
+		o->token = write ? 0 : token;
+		return 0;
+	}
+	return n == -EFAULT ? fault_result(why) : n < 0 ? n : -EIO;
+}
+
+static int64_t process_madvise(struct sm_space *s, const uint64_t *a)
+{
+	struct sm_range ranges[3];
+
+	for (int i = 0; i < 3; i++)
+		ranges[i] = (struct sm_range){ a[2 * i], a[2 * i + 1] };
+	return sm_process_madvise(s, s, ranges, 3, (int)a[6], (unsigned)a[7]);
+}
+
+static int64_t truncate_file(struct library *l, uint64_t fd, uint64_t size)
+{
+	if (fd >= FD_FILES)
+		return -EBADF;
+	if (ops_fd_table[fd].object < 0 || !ops_fd_table[fd].write)
+		return -EINVAL;
+	return sm_file_truncate(l->file[fd], size);
 }
 
 static int64_t fork_space(struct library *l, unsigned from, uint64_t number)
@@ -221,10 +261,10 @@ static int64_t fork_space(struct library *l, unsigned from, uint64_t number)
 
 static int64_t call(struct library *l, const struct op *op, struct observation *o)
 {
+	static unsigned char core[OPS_MAX_PAGES];
 	struct sm_space *s = l->space[op->space];
 	const uint64_t *a = op->arg;
 
-	(void)o;
 	switch ((enum op_kind)op->kind) {
 	case OP_MMAP:
 		return sm_mmap(s, a[0], a[1], (int)a[2], (int)a[3],
@@ -242,7 +282,19 @@ static int64_t call(struct library *l, const struct op *op, struct observation *
 		return sm_madvise(s, a[0], a[1], (int)a[2]);
 	case OP_READ:
 	case OP_WRITE:
-		return touch(s, a[0], op->kind == OP_WRITE);
+		return touch(l, op, o);
+	case OP_MLOCK2:
+		return sm_mlock2(s, a[0], a[1], (int)a[2]);
+	case OP_MUNLOCK:
+		return sm_munlock(s, a[0], a[1]);
+	case OP_MSEAL:
+		return sm_mseal(s, a[0], a[1], a[2]);
+	case OP_MINCORE:
+		return sm_mincore(s, a[0], a[1], core);
+	case OP_PMADVISE:
+		return process_madvise(s, a);
+	case OP_TRUNCATE:
+		return truncate_file(l, a[0], a[1]);
 	case OP_FORK:
 		return fork_space(l, op->space, a[0]);
 	default:
@@ -361,13 +413,10 @@ const struct observation *library_run(void *arg, const struct ops_config *config
 
 void library_restrict(struct library *l, struct opgen *g)
 {
-	static const enum op_kind later[] = { OP_MLOCK2, OP_MUNLOCK,  OP_MSEAL,	  OP_MINCORE,
-					      OP_MSYNC,	 OP_PMADVISE, OP_TRUNCATE };
-
+	g->weight[OP_MSYNC] = 0;
 	g->config.bare = l->backend == SM_BACKEND_NONE;
-	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
-		g->weight[later[i]] = 0;
-	g->config.contents = false;
+	if (g->config.bare)
+		g->config.contents = false;
 }
 
 struct library *library_open(size_t max_ops, const char *design, enum sm_backend backend)
