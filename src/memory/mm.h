@@ -60,6 +60,7 @@ struct sm__mm {
 	_Atomic uint32_t nr_tables;		 /* A  without the root */
 	_Atomic uint32_t nr_empty;		 /* A  tables with used == 0, the root too */
 	_Atomic bool had_huge;			 /* A  a 2 MiB page has been mapped here once */
+	_Atomic bool shared_guards;		 /* A  a guard marker was put into a shared area once */
 
 	struct sm__tlb_domain tlb;
 

@@ -115,6 +115,7 @@ enum sm__page_advice {
 	SM__PAGES_RECLAIM,  /* of these only what was not used lately; count likewise */
 	SM__PAGES_WANT,	    /* WILLNEED on private memory: swapped pages come back */
 	SM__PAGES_READ, /* WILLNEED on an object: its pages come into the page cache; no lock held */
+	SM__PAGES_KNOW, /* pages of the file that came by other descriptors are its own too; no lock */
 	SM__PAGES_GUARD,
 	SM__PAGES_UNGUARD,
 	SM__PAGES_COLLAPSE, /* one block of 2 MiB */

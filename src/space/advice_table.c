@@ -118,10 +118,15 @@ static int punch(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_add
 {
 	uint64_t offset = file_page(m->s, v, start) << m->s->page_shift;
 	struct sm_file *file = sm_file_get(v->file);
-	int err, again;
+	struct sm__advise a = { .what = SM__PAGES_KNOW, .space = m->s, .file = file };
+	int err = 0, again;
 
 	sm__madvise_let_go(m);
-	err = sm_file_punch(file, offset, end - start);
+	/* a file that was mapped and never touched does not know yet what is in the page cache */
+	if (m->s->backend->advise)
+		err = m->s->backend->advise(&a);
+	if (!err)
+		err = sm_file_punch(file, offset, end - start);
 	sm_file_put(file);
 	again = sm__madvise_lock_again(m);
 	return err ? err : again;

@@ -56,7 +56,7 @@ enum sm__fault_outcome {
 	SM__FAULT_DONE,
 	SM__FAULT_NOMEM,     /* no frame, no table */
 	SM__FAULT_BUS,	     /* SIGBUS, BUS_ADRERR at addr */
-	SM__FAULT_SEGV,	     /* SIGSEGV, SEGV_ACCERR at addr (guard page) */
+	SM__FAULT_SEGV,	     /* SIGSEGV, SEGV_MAPERR at addr (guard page) */
 	SM__FAULT_POISON,    /* SIGBUS, BUS_MCEERR_AR at addr */
 	SM__FAULT_DEVICE,    /* the embedder performs the access */
 	SM__FAULT_NEED_MMAP, /* must be done under mmap_lock: never returned when under_vma is false */
@@ -94,6 +94,8 @@ struct sm__backend {
 	void (*gather_finish)(struct sm__gather *g);
 
 	enum sm__fault_outcome (*fault)(struct sm__fault *f);
+	/* A guard marker stands there: fault() will refuse, whatever the area lacks. Cheap, no lock. */
+	bool (*marked)(const struct sm__fault *f);
 	/* Advice that works on pages, on a range of one VMA; mmap_lock or the VMA lock is held. */
 	int (*advise)(struct sm__advise *a);
 	/* Copies the pages of one VMA; parent write-locked. g is the parent's gather (COW takes W away). */

@@ -212,8 +212,11 @@ static int soft_fork(struct sm__vma *child, struct sm__vma *parent, struct sm__g
 
 	/* Pages of an object come back by faults; an area never written has no others, but may have
 	 * guard markers. */
-	if (!sm__flags_private(parent->flags))
-		return 0;
+	if (!sm__flags_private(parent->flags)) {
+		if (!atomic_load_explicit(&from->shared_guards, memory_order_relaxed))
+			return 0;
+		atomic_store_explicit(&to->shared_guards, true, memory_order_relaxed);
+	}
 	if (pages)
 		err = sm__pages_add_mapper(pages, to);
 	return err ? err : sm__mm_fork(to, from, parent->start, parent->end, sm__soft_gather(g));
@@ -338,6 +341,18 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	return translate(f, &pf, sm__mm_fault(&pf));
 }
 
+static bool soft_marked(const struct sm__fault *f)
+{
+	_Atomic uint64_t *entry;
+	unsigned level;
+	sm__pte e;
+
+	sm__rcu_read_lock();
+	e = sm__pt_read(f->space->backend_state, f->addr, &entry, &level);
+	sm__rcu_read_unlock();
+	return e && !sm__pte_present(e) && sm__pte_type(e) == SM__PTE_GUARD;
+}
+
 const struct sm__backend sm__backend_soft = {
 	.name = "soft",
 	.attach = soft_attach,
@@ -349,6 +364,7 @@ const struct sm__backend sm__backend_soft = {
 	.gather_begin = soft_gather_begin,
 	.gather_finish = soft_gather_finish,
 	.fault = soft_fault,
+	.marked = soft_marked,
 	.advise = sm__soft_advise,
 	.fork = soft_fork,
 };

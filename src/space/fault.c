@@ -164,6 +164,12 @@ int sm__grow_down(struct sm__op *op, struct sm__vma *v, sm_addr addr)
 
 enum outcome { FINISHED, AGAIN_UNDER_MMAP, AGAIN };
 
+/* A file mapping may have guard pages and no identity: an access to one gives it none. */
+static bool is_guarded(const struct sm__fault *f)
+{
+	return f->vma->file && f->space->backend->marked && f->space->backend->marked(f);
+}
+
 /* The part that is the same under both locks. f->vma is locked and covers f->addr. */
 static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 {
@@ -177,7 +183,8 @@ static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 		r->code = SEGV_ACCERR;
 		return FINISHED;
 	}
-	if (makes_own_page(f->vma, f->access) && sm__unlikely(!sm__anon_of(f->vma))) {
+	if (makes_own_page(f->vma, f->access) && sm__unlikely(!sm__anon_of(f->vma)) &&
+	    !is_guarded(f)) {
 		uint64_t since = 0;
 
 		/* the neighbours must hold still: try only, nobody waits with a VMA lock held */
@@ -204,7 +211,7 @@ static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 		break;
 	case SM__FAULT_SEGV:
 		r->signo = SIGSEGV;
-		r->code = SEGV_ACCERR;
+		r->code = SEGV_MAPERR; /* a guard page answers as if nothing were there */
 		break;
 	case SM__FAULT_POISON:
 		r->signo = SIGBUS;

@@ -175,6 +175,14 @@ static int read_ahead(struct sm__advise *a)
 	return 0;
 }
 
+static int know(struct sm__advise *a)
+{
+	struct sm__memory *m = sm__host_memory(a->space->host);
+	struct sm__pages *pages;
+
+	return m ? sm__pages_of(m, a->file, &pages) : 0;
+}
+
 static void present(struct sm__mm *mm, struct sm__advise *a)
 {
 	struct sm__pages *pages = a->vma->file ? sm__pages_bound(a->vma->file) : NULL;
@@ -219,7 +227,12 @@ int sm__soft_advise(struct sm__advise *a)
 		return sm__mm_rss(mm, SM__RSS_SWAP) ? each_entry(a, &swapped) : 0;
 	case SM__PAGES_READ:
 		return read_ahead(a);
+	case SM__PAGES_KNOW:
+		return know(a);
 	case SM__PAGES_GUARD:
+		if (!sm__flags_private(a->vma->flags))
+			/* relaxed: a fork reads it under mmap_lock, later */
+			atomic_store_explicit(&mm->shared_guards, true, memory_order_relaxed);
 		err = split_ends(mm, a);
 		return err ? err
 			   : sm__mm_guard_install(mm, a->start, a->end, sm__soft_gather(a->gather));
