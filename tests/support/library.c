@@ -244,11 +244,19 @@ static int64_t process_madvise(struct sm_space *s, const uint64_t *a)
 
 static int64_t truncate_file(struct library *l, uint64_t fd, uint64_t size)
 {
+	int64_t err;
+
 	if (fd >= FD_FILES)
 		return -EBADF;
 	if (ops_fd_table[fd].object < 0 || !ops_fd_table[fd].write)
 		return -EINVAL;
-	return sm_file_truncate(l->file[fd], size);
+	err = sm_file_truncate(l->file[fd], size);
+	/* other descriptors of the object learn of it from their owner, which we are */
+	for (int i = 0; i < FD_FILES; i++) {
+		if (i != (int)fd && ops_fd_table[i].object == ops_fd_table[fd].object)
+			sm_file_refresh(l->file[i]);
+	}
+	return err;
 }
 
 static int64_t fork_space(struct library *l, unsigned from, uint64_t number)
