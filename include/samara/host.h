@@ -93,6 +93,30 @@ SM_API struct sm_host *sm_host_create(const struct sm_host_options *options, con
  */
 SM_API int sm_host_destroy(struct sm_host *host);
 
+/*
+ * bytes of fd become the swap file of the host's spaces: private pages that are paged out go there.
+ * The descriptor is duplicated; what the file held is lost.
+ * Context: any thread; allocates. Once per host.
+ * Return: 0, -EBUSY (there is one), -EINVAL (less than two pages), -ENOMEM, -EMFILE.
+ */
+SM_API int sm_host_swap_on(struct sm_host *host, int fd, uint64_t bytes);
+
+/*
+ * Takes up to `pages` pages of all spaces out of memory, those that were not used lately first:
+ * lazily freed pages are dropped, pages of files unmapped, private pages written to the swap file.
+ * Context: any thread, no lock; system calls; functions of files may run.
+ * Return: how many were taken.
+ */
+SM_API uint64_t sm_reclaim(struct sm_host *host, uint64_t pages);
+
+/*
+ * One pass over all MADV_MERGEABLE memory of the host: equal private pages share one frame until one
+ * of them is written. sm_space_destroy of a space with such memory waits for the pass.
+ * Context: any thread, no lock. Cost: a hash of every such page, a comparison of equal ones.
+ * Return: how many pages gave up their frame.
+ */
+SM_API uint64_t sm_merge_pass(struct sm_host *host);
+
 /* Context: any thread, signal-safe. The figures are each exact, not taken together. */
 SM_API void sm_host_stats(const struct sm_host *host, struct sm_host_stats *out);
 

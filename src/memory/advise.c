@@ -225,6 +225,8 @@ uint32_t sm__mm_merge_stable(struct sm__mm *mm, sm_addr addr)
 		return 0;
 	e = freeze(mm, &slot, addr, e);
 	sm__frame_set(sm__frame(mm->pool, sm__pte_pfn(e)), SM__F_MERGED);
+	/* here, where the entry's own reference stands (frame.h I5) */
+	sm__frame_get(sm__frame(mm->pool, sm__pte_pfn(e)));
 	sm__pt_unlock(&slot);
 	return sm__pte_pfn(e);
 }

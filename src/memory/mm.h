@@ -219,7 +219,8 @@ bool sm__mm_map_huge(struct sm__page_fault *pf);
 /*
  * Merging equal pages: makes addr map the frame pfn (contents equal, MERGED or about to be), read-only,
  * if it still maps a private page of its own with the same contents. The old frame goes into g.
- * merge_stable write-protects addr's page and marks it MERGED: its frame number, or 0.
+ * merge_stable write-protects addr's page and marks it MERGED: its frame number, with a reference
+ * for the caller, or 0.
  */
 uint32_t sm__mm_merge_stable(struct sm__mm *mm, sm_addr addr);
 bool sm__mm_merge(struct sm__mm *mm, sm_addr addr, uint32_t pfn, struct sm__mmu_gather *g);

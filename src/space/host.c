@@ -82,6 +82,7 @@ struct sm_host *sm_host_create(const struct sm_host_options *options, const char
 	h->o = *options;
 	h->page_shift = (unsigned)__builtin_ctzll(options->page_size);
 	pthread_mutex_init(&h->lock, NULL);
+	sm__list_init(&h->all);
 	return h;
 }
 

@@ -8,6 +8,7 @@
 #ifndef SM_SPACE_HOST_H
 #define SM_SPACE_HOST_H
 
+#include "base/base.h"
 #include "samara/cache.h"
 #include "samara/design.h"
 #include "samara/host.h"
@@ -34,6 +35,7 @@ struct sm_host {
 
 	_Atomic int64_t committed; /* pages; relaxed: a sum, orders nothing */
 	_Atomic uint64_t spaces;
+	struct sm__list all; /* every space; under lock, see spaces.h */
 
 	pthread_mutex_t lock;				  /* guards the making of what follows */
 	_Atomic(struct sm_cache *) caches[SM__CACHES][2]; /* published with release */

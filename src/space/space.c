@@ -9,6 +9,7 @@
 #include "base/inject.h"
 #include "base/thread.h"
 #include "space/space_make.h"
+#include "space/spaces.h"
 #include "space/vma_lock.h"
 
 #include <errno.h>
@@ -133,6 +134,7 @@ struct sm_space *sm__space_new(struct sm_host *host, const struct sm_space_optio
 	if (s->backend->attach && s->backend->attach(s))
 		goto free_tree;
 	atomic_fetch_add_explicit(&host->spaces, 1, memory_order_relaxed);
+	sm__spaces_enlist(s);
 	return s;
 free_tree:
 	s->tree.ops->destroy(&s->tree);
@@ -235,6 +237,7 @@ void sm_space_destroy(struct sm_space *s)
 	if (!s)
 		return;
 	sm__op_init(&op, s, SM_CALL_EXIT);
+	sm__spaces_delist(s);
 	if (s->backend->leave)
 		s->backend->leave(s);
 	sm__mmap_write_lock(&s->lock, SM_CALL_EXIT, false);

@@ -59,6 +59,7 @@ struct sm_space {
 	_Atomic uint64_t next_anon;   /* identities given out */
 	_Atomic uint32_t vma_wake;    /* futex: a VMA's readers have left */
 	_Atomic uint32_t vma_sleeper; /* the one writer sleeps on vma_wake */
+	_Atomic uint32_t visitors;	/* of the host's list of spaces (spaces.h) */
 	void *backend_state;	      /* of the backend, its own rules */
 
 	/*
@@ -69,6 +70,7 @@ struct sm_space {
 	int64_t (*on_place)(void *arg, int64_t found);
 	void *on_place_arg;
 
+	struct sm__list in_host; /* host->lock */
 	struct rcu_head rcu;
 	struct sm__fault_counts counts[SM__STAT_SLOTS];
 };

@@ -251,6 +251,7 @@ static void equal_pages_merge_and_part_on_write(void **state)
 	assert_true(sm__mm_merge(a.mm, BASE + PAGE, stable, &g));
 	assert_false(sm__mm_merge(a.mm, BASE + 2 * PAGE, stable, &g));
 	sm__mmu_gather_finish(&g);
+	sm__frame_put(a.mm->pool, stable);
 	assert_int_equal(frames_in_use(&w), before - 1);
 	put8(&a, BASE + PAGE, 79);
 	assert_int_equal(get8(&a, BASE), 77);
