@@ -397,7 +397,8 @@ out:
 
 static int run(struct bench *b)
 {
-	static const uint64_t areas[] = { 1000, 64000, 256000 };
+	static const uint64_t full[] = { 1000, 64000, 256000, 0 }, quick[] = { 100, 1000, 0 };
+	const uint64_t *areas = bench_options(b)->quick ? quick : full;
 	static const char *const trees[] = { "rb", "avl", "maple" };
 	const char *design = bench_text(b, "design", "samara");
 	struct guest_designs d;
@@ -405,7 +406,7 @@ static int run(struct bench *b)
 
 	for (unsigned i = 0; i < SM__ARRAY_SIZE(call_cases) && !error; i++)
 		error = run_call(b, &call_cases[i], design);
-	for (unsigned i = 0; i < SM__ARRAY_SIZE(areas) && !error; i++)
+	for (unsigned i = 0; areas[i] && !error; i++)
 		error = run_many(b, areas[i], design);
 	guest_designs(b, "samara:linux-6.18:linux-6.12:linux-6.4:linux-6.1:linux-5.19", &d);
 	for (unsigned i = 0; d.name[i] && !error; i++)

@@ -69,12 +69,14 @@ void *guest_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access)
 void guest_designs(const struct bench *b, const char *otherwise, struct guest_designs *d)
 {
 	char *rest;
-	unsigned n = 0;
+	unsigned n = 0, most = bench_options(b)->quick && !bench_text(b, "designs", NULL)
+				       ? GUEST_DESIGNS_QUICK
+				       : GUEST_DESIGNS;
 
 	memset(d, 0, sizeof(*d));
 	d->text = strdup(bench_text(b, "designs", otherwise));
 	rest = d->text;
-	for (char *name; n < GUEST_DESIGNS && rest && (name = strsep(&rest, ":"));) {
+	for (char *name; n < most && rest && (name = strsep(&rest, ":"));) {
 		if (*name)
 			d->name[n++] = name;
 	}

@@ -45,7 +45,7 @@ static inline void *guest_at(struct sm_tlb *tlb, sm_addr addr, enum sm_access ac
 
 /* The presets of --designs (comma-free names separated by ':'), or the given
  * ones. NULL-terminated. */
-enum { GUEST_DESIGNS = 24 };
+enum { GUEST_DESIGNS = 24, GUEST_DESIGNS_QUICK = 2 }; /* --quick: the first ones only */
 struct guest_designs {
 	const char *name[GUEST_DESIGNS + 1];
 	char *text;
