@@ -110,6 +110,8 @@ struct sm__pool {
 	uint32_t nr_poisoned;		  /* P  broken frames that nobody holds any more */
 	uint32_t nr_free;		  /* P  frames in the lists */
 	_Atomic uint32_t
+		skip_large; /* A  blocks to come in small host pages: large ones were dear */
+	_Atomic uint32_t
 		detached; /* A  the host process has forked: these frames are the parent's */
 };
 
