@@ -24,7 +24,9 @@ build: deps
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 
-demo: build
+demo: deps
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target samara
 	@build/$(PRESET)/tools/samara/samara replay traces/wordcount-4.strace.xz
 
 check: deps
