@@ -533,7 +533,7 @@ static bool comment_line(struct sm_trace *self, const struct sm__line *line, uin
 			*result = deliver(self, ev);
 			return true;
 		}
-		self->in_maps = false;
+		self->in_maps = *p == '#'; /* a remark does not end the block */
 	}
 	return *p == '#';
 }

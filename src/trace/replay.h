@@ -94,7 +94,7 @@ struct sm__replay_result {
 	uint64_t whys[SM__WHY_COUNT];
 	struct sm__difference differences[SM__DIFFERENCES_MAX]; /* the first ones */
 	size_t ndifferences;
-	struct sm__space_result *spaces; /* by first call; those without a call are left out */
+	struct sm__space_result *spaces; /* by first call; without those that never held a VMA */
 	size_t nspaces;
 	struct {
 		uint64_t call, vmas;

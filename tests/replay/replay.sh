@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# replay.sh KIND SAMARA RECORDING GOLDEN: one property of one recording (see CMakeLists.txt).
+# replay.sh KIND SAMARA RECORDING GOLDEN REPEAT: one property of one recording (see CMakeLists.txt).
 set -eu
-kind=$1 samara=$2 recording=$3 golden=$4
+kind=$1 samara=$2 recording=$3 golden=$4 repeat=$5
 out=$(mktemp)
 touched=$(mktemp)
 trap 'rm -f "$out" "$touched"' EXIT
@@ -25,12 +25,12 @@ presets)
 	same_as_golden
 	;;
 parallel)
-	"$samara" replay --repeat 5 --maps "$recording" >"$out"
+	"$samara" replay --repeat "$repeat" --maps "$recording" >"$out"
 	same_as_golden
 	# touched memory merges less, but the same way on any number of threads
 	"$samara" replay --threads 1 --touch first --maps "$recording" | sed -n '/^# maps /,$p' >"$touched"
 	golden=$touched
-	"$samara" replay --repeat 2 --design linux-5.19,linux-6.4,linux-6.18 --touch first --maps "$recording" >"$out"
+	"$samara" replay --design linux-5.19,linux-6.4,linux-6.18 --touch first --maps "$recording" >"$out"
 	same_as_golden
 	;;
 esac

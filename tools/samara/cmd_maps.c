@@ -76,7 +76,7 @@ static int print_maps(const struct request *q, const struct sm__recording *rec,
 {
 	struct sm__replay_options o = { .design = design, .stop_after = q->at };
 	struct sm__replay_result *r = malloc(sizeof(*r));
-	bool found = false;
+	bool found = !q->pid;
 	int status = EXIT_UNUSABLE;
 
 	if (!r || sm__replay(rec, &o, r)) {
@@ -85,7 +85,7 @@ static int print_maps(const struct request *q, const struct sm__recording *rec,
 		for (size_t i = 0; i < r->nspaces; i++) {
 			if (q->at < rec->ncalls && r->spaces[i].ended)
 				r->spaces[i].vmas = 0; /* gone by then: not shown */
-			found |= !q->pid || rec->mms[r->spaces[i].mm].pid == q->pid;
+			found |= rec->mms[r->spaces[i].mm].pid == q->pid;
 		}
 		if (found) {
 			report_maps(stdout, rec, r, q->pid);
