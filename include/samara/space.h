@@ -212,6 +212,15 @@ SM_API int sm_munlockall(struct sm_space *space);
 SM_API int sm_mincore(struct sm_space *space, sm_addr addr, uint64_t length, unsigned char *vec);
 
 /*
+ * msync(2): with SM_MS_SYNC what was written through shared mappings of the range is written to
+ * their files, and the files made durable. SM_MS_ASYNC checks only: write-back is the page cache's.
+ * Return: 0, -EINVAL, -ENOMEM (a hole; what is mapped is done), -EBUSY (SM_MS_INVALIDATE on locked
+ *         memory), -EINTR, or what the file's functions said.
+ * Context: calls the file's functions; no lock is held over that.
+ */
+SM_API int sm_msync(struct sm_space *space, sm_addr addr, uint64_t length, int flags);
+
+/*
  * mseal(2): no unmapping, moving, replacing, new protection, or discarding of memory that the caller
  * could not write, for good. Return: 0, -EINVAL, -ENOMEM (a hole; nothing is sealed), -EINTR.
  */
