@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_cases.c - the named cases of *.cases: on the twin, on the running kernel, on the library.
- * All three must give what the case says, and the library what the kernel gives in every detail.
+ * Each must give what the case says, and the library what the kernel gives in every detail: all
+ * results, all maps, all contents, flags too where the kernel was asked for them.
  */
 #include "kernel/oracle.h"
 #include "model/twin.h"
 #include "support/cases.h"
-#include "support/differ.h"
+#include "support/library.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,22 +18,16 @@
 static const char *const files[] = { "tests/kernel/programs.cases", "tests/kernel/calls.cases" };
 #define FILES (sizeof(files) / sizeof(files[0]))
 
+static const char *const designs[] = { "samara", "linux-5.19", "linux-6.12", "linux-6.18" };
+#define DESIGNS (sizeof(designs) / sizeof(designs[0]))
+
 static struct oracle *oracle;
+static struct library *library[DESIGNS];
 
 struct bound_case {
 	const struct test_case *c;
 	const char *path;
 };
-
-static void on_twin(const struct bound_case *b)
-{
-	struct observation *log = calloc(CASE_MAX_OPS, sizeof(*log));
-
-	assert_non_null(log);
-	twin_run(&b->c->config, b->c->op, b->c->n, log);
-	assert_int_equal(case_check(b->c, b->path, "twin", true, log), 0);
-	free(log);
-}
 
 static bool kernel_can(const struct test_case *c)
 {
@@ -49,58 +44,99 @@ static bool kernel_can(const struct test_case *c)
 	return true;
 }
 
+static void same_as_kernel(const struct bound_case *b, const char *design,
+			   const struct observation *kernel, const struct observation *ours)
+{
+	long at = differ_first(&b->c->config, kernel, ours, b->c->n);
+
+	if (at < 0)
+		return;
+	fprintf(stderr, "%s:%u: case %s: ", b->path, b->c->expect[at].line, b->c->name);
+	ops_print(stderr, &b->c->op[at], b->c->config.base);
+	fprintf(stderr, "\n  kernel: ");
+	obs_print(stderr, &b->c->config, &kernel[at]);
+	fprintf(stderr, "  library, %s: ", design);
+	obs_print(stderr, &b->c->config, &ours[at]);
+	fail();
+}
+
 static void run_case(void **state)
 {
 	const struct bound_case *b = *state;
-	const struct observation *log;
+	const struct test_case *c = b->c;
+	const struct observation *kernel = NULL;
+	struct observation *twin = calloc(CASE_MAX_OPS, sizeof(*twin));
 
-	on_twin(b);
-	if (!kernel_can(b->c)) {
-		if (!b->c->no_kernel)
-			print_message("case %s: not on this kernel\n", b->c->name);
-		return;
+	assert_non_null(twin);
+	twin_run(&c->config, c->op, c->n, twin);
+	assert_int_equal(case_check(c, b->path, "twin", true, twin), 0);
+	free(twin);
+	if (kernel_can(c)) {
+		kernel = oracle_run(oracle, &c->config, c->op, c->n);
+		assert_non_null(kernel);
+		assert_int_equal(case_check(c, b->path, "kernel", true, kernel), 0);
+	} else if (!c->no_kernel) {
+		print_message("case %s: not on this kernel\n", c->name);
 	}
-	log = oracle_run(oracle, &b->c->config, b->c->op, b->c->n);
-	assert_non_null(log);
-	assert_int_equal(case_check(b->c, b->path, "kernel", true, log), 0);
+	for (size_t d = 0; d < DESIGNS; d++) {
+		const struct observation *ours = library_run(library[d], &c->config, c->op, c->n);
+
+		assert_non_null(ours);
+		assert_int_equal(case_check(c, b->path, designs[d], true, ours), 0);
+		if (kernel)
+			same_as_kernel(b, designs[d], kernel, ours);
+	}
 }
 
-int main(void)
+static size_t load(struct test_case **cases, uint64_t base, struct CMUnitTest **tests,
+		   struct bound_case **bound)
 {
-	uint64_t base = 0x200000000000;
-	struct test_case *cases[FILES];
-	struct CMUnitTest *tests = NULL;
-	struct bound_case *bound = NULL;
 	size_t total = 0;
-	int failed;
 
-	oracle = oracle_open(CASE_MAX_OPS);
-	if (oracle)
-		base = oracle_base(oracle);
-	else
-		print_message("no child with a window can be made here: twin and library only\n");
 	for (size_t f = 0; f < FILES; f++) {
 		long n = cases_load(files[f], base, &cases[f]);
 
 		if (n < 0)
-			return 1;
-		tests = realloc(tests, (total + (size_t)n) * sizeof(*tests));
-		bound = realloc(bound, (total + (size_t)n) * sizeof(*bound));
-		if (!tests || !bound)
-			return 1;
+			exit(1);
+		*tests = realloc(*tests, (total + (size_t)n) * sizeof(**tests));
+		*bound = realloc(*bound, (total + (size_t)n) * sizeof(**bound));
+		if (!*tests || !*bound)
+			exit(1);
 		for (long i = 0; i < n; i++, total++) {
-			bound[total] = (struct bound_case){ &cases[f][i], files[f] };
-			tests[total] =
+			(*bound)[total] = (struct bound_case){ &cases[f][i], files[f] };
+			(*tests)[total] =
 				(struct CMUnitTest){ cases[f][i].name, run_case, NULL, NULL, NULL };
 		}
 	}
 	for (size_t i = 0; i < total; i++)
-		tests[i].initial_state = &bound[i];
+		(*tests)[i].initial_state = &(*bound)[i];
+	return total;
+}
+
+int main(void)
+{
+	struct test_case *cases[FILES];
+	struct CMUnitTest *tests = NULL;
+	struct bound_case *bound = NULL;
+	size_t total;
+	int failed;
+
+	oracle = oracle_open(CASE_MAX_OPS);
+	if (!oracle)
+		print_message("no child with a window can be made here: twin and library only\n");
+	for (size_t d = 0; d < DESIGNS; d++) {
+		library[d] = library_open(CASE_MAX_OPS, designs[d], SM_BACKEND_SOFT);
+		if (!library[d])
+			return 1;
+	}
+	total = load(cases, oracle ? oracle_base(oracle) : 0x200000000000, &tests, &bound);
 	failed = _cmocka_run_group_tests("cases", tests, total, NULL, NULL);
 	for (size_t f = 0; f < FILES; f++)
 		free(cases[f]);
 	free(tests);
 	free(bound);
+	for (size_t d = 0; d < DESIGNS; d++)
+		library_close(library[d]);
 	if (oracle)
 		oracle_close(oracle);
 	return failed;

@@ -37,12 +37,12 @@ int main(int argc, char **argv)
 		argc -= 2;
 	}
 	if (differ_arguments(&d, argc, argv)) {
-		fprintf(stderr, "usage: test_model [--design TEXT] [--backend none|soft] [--calls N] "
-				"[--seed N|fresh] [--profile N] [--length N] [--ops FILE]\n");
+		fprintf(stderr,
+			"usage: test_model [--design TEXT] [--backend none|soft] [--calls N] "
+			"[--seed N|fresh] [--profile N] [--length N] [--ops FILE]\n");
 		return 2;
 	}
-	l = library_open(DIFFER_MAX_OPS, design,
-			 soft ? SM_BACKEND_SOFT : SM_BACKEND_NONE);
+	l = library_open(DIFFER_MAX_OPS, design, soft ? SM_BACKEND_SOFT : SM_BACKEND_NONE);
 	if (!l)
 		return 1;
 	d.subject.arg = d.restrict_arg = l;

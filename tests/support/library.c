@@ -299,6 +299,8 @@ static int64_t call(struct library *l, const struct op *op, struct observation *
 		return sm_mseal(s, a[0], a[1], a[2]);
 	case OP_MINCORE:
 		return sm_mincore(s, a[0], a[1], core);
+	case OP_MSYNC:
+		return sm_msync(s, a[0], a[1], (int)a[2]);
 	case OP_PMADVISE:
 		return process_madvise(s, a);
 	case OP_TRUNCATE:
@@ -421,7 +423,6 @@ const struct observation *library_run(void *arg, const struct ops_config *config
 
 void library_restrict(struct library *l, struct opgen *g)
 {
-	g->weight[OP_MSYNC] = 0;
 	g->config.bare = l->backend == SM_BACKEND_NONE;
 	if (g->config.bare)
 		g->config.contents = false;
