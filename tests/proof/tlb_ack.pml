@@ -12,8 +12,14 @@
  *   - no deadlock: two threads that invalidate each other, with a lock around the operations, end
  *     (no invalid end state);
  *   - every operation returns if every running guest reaches a checkpoint or stops.
- * Mutants, by -DMUTANT=n, that must fail: 1 the runner looks at the generation before it says that it
- * runs; 2 the operation waits for a lock while its own TLB runs; 3 frames freed before the wait.
+ * Mutants, which must fail: 1 the runner looks at the generation before it says that it runs; 2 the
+ * operation waits for a lock while its own TLB runs; 3 frames are freed before the wait.
+ *
+ * expect: no errors
+ * expect-with -DTHREADS=3 -DOPS=1 -DSTEPS=2: no errors
+ * expect-with -DMUTANT=1: errors
+ * expect-with -DMUTANT=2: errors
+ * expect-with -DMUTANT=3: errors
  */
 #ifndef THREADS
 #define THREADS 2
