@@ -85,7 +85,8 @@ void sm__tlb_free(struct sm_tlb *tlb)
 		sm__tlb_park_current();
 	sm__spin_lock(&d->lock);
 	sm__list_del(node_of(tlb));
-	atomic_fetch_sub_explicit(&d->nr, 1, memory_order_relaxed);
+	/* release: pairs with shoot(), which then need not wait for what this TLB has written */
+	atomic_fetch_sub_explicit(&d->nr, 1, memory_order_release);
 	sm__spin_unlock(&d->lock);
 	/* acquire: pairs with the release of a waiter's unpin */
 	while (__atomic_load_n(&tlb->pins, __ATOMIC_ACQUIRE))

@@ -56,7 +56,9 @@ static uint64_t hash_page(const void *page, size_t size)
 
 	for (size_t i = 0; i < size / sizeof(*w); i += 4)
 		for (size_t k = 0; k < 4; k++)
-			h[k] = (h[k] ^ w[i + k]) * 0x9e3779b97f4a7c15ull;
+			/* relaxed: a guest may be writing it */
+			h[k] = (h[k] ^ __atomic_load_n(&w[i + k], __ATOMIC_RELAXED)) *
+			       0x9e3779b97f4a7c15ull;
 	for (size_t k = 0; k < 4; k++)
 		sum = (sum ^ h[k] ^ h[k] >> 29) * 0xbf58476d1ce4e5b9ull;
 	return sum ? sum : 1;
