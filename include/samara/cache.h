@@ -53,7 +53,7 @@ struct sm_cache_options {
 	const char *name;	 /* for statistics and messages; copied, at most 31 bytes kept */
 	size_t size;		 /* of an object, in bytes, 1 to SM_CACHE_SIZE_MAX */
 	size_t align;		 /* power of two up to SM_CACHE_ALIGN_MAX; default 16 */
-	unsigned int capacity;	 /* objects per sheaf; default by size: 60, 28, 12 or 4 */
+	unsigned int capacity;	 /* objects per sheaf; default by size: 65, 33, 17 or 9 */
 	unsigned int barn_full;	 /* full sheaves a barn keeps; default grows with the node's CPUs */
 	unsigned int barn_empty; /* empty sheaves a barn keeps; default likewise */
 	unsigned int rcu_age_ms; /* a part-filled rcu sheaf is submitted at this age; default 20 */

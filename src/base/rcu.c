@@ -35,6 +35,8 @@ enum {
 	THROTTLE_MS = 100,  /* G4 */
 };
 
+enum { AWAKE, FOR_WORK, FOR_COMPANY }; /* of `sleeping` */
+
 #if SM_TSAN
 char sm__rcu_key;
 #endif
@@ -42,7 +44,7 @@ char sm__rcu_key;
 static _Atomic(struct rcu_head *) queue; /* newest first */
 static _Atomic uint64_t nr_queued;
 static _Atomic uint64_t nr_done;
-static _Atomic uint32_t sleeping; /* futex: 1 while the worker sleeps for work */
+static _Atomic uint32_t sleeping; /* futex: AWAKE, or what the worker sleeps for */
 static _Atomic uint32_t drained;  /* futex: counts batches, for those who are throttled */
 static atomic_bool hurry;	  /* somebody waits: no BATCH_DELAY_MS */
 static atomic_bool worker_runs;
@@ -80,8 +82,8 @@ static void futex_wake(_Atomic uint32_t *word)
 static void wake_worker(void)
 {
 	/* seq_cst: I3 */
-	if (atomic_load_explicit(&sleeping, memory_order_seq_cst) &&
-	    atomic_exchange_explicit(&sleeping, 0, memory_order_seq_cst))
+	if (atomic_load_explicit(&sleeping, memory_order_seq_cst) != AWAKE &&
+	    atomic_exchange_explicit(&sleeping, AWAKE, memory_order_seq_cst) != AWAKE)
 		futex_wake(&sleeping);
 }
 
@@ -158,12 +160,22 @@ static void sleep_for_work(void)
 {
 	int64_t due, now;
 
-	atomic_store_explicit(&sleeping, 1, memory_order_seq_cst);
+	atomic_store_explicit(&sleeping, FOR_WORK, memory_order_seq_cst);
 	due = atomic_load_explicit(&tick_due, memory_order_seq_cst);
 	now = due ? now_ms() : 0;
 	if (!atomic_load_explicit(&queue, memory_order_seq_cst) && now <= due)
-		futex_wait(&sleeping, 1, due ? due - now : -1);
-	atomic_store_explicit(&sleeping, 0, memory_order_seq_cst);
+		futex_wait(&sleeping, FOR_WORK, due ? due - now : -1);
+	atomic_store_explicit(&sleeping, AWAKE, memory_order_seq_cst);
+}
+
+/* A little, for more callbacks to share a grace period with, unless somebody is in a hurry. */
+static void sleep_for_company(void)
+{
+	atomic_store_explicit(&sleeping, FOR_COMPANY, memory_order_seq_cst);
+	if (sm__rcu_backlog() < BATCH_SMALL &&
+	    !atomic_exchange_explicit(&hurry, false, memory_order_seq_cst))
+		futex_wait(&sleeping, FOR_COMPANY, BATCH_DELAY_MS);
+	atomic_store_explicit(&sleeping, AWAKE, memory_order_seq_cst);
 }
 
 static void *worker(void *unused)
@@ -179,12 +191,8 @@ static void *worker(void *unused)
 			sleep_for_work();
 			continue;
 		}
-		if (backlog < BATCH_SMALL &&
-		    !atomic_exchange_explicit(&hurry, false, memory_order_acquire)) {
-			struct timespec t = { .tv_nsec = BATCH_DELAY_MS * 1000000 };
-
-			nanosleep(&t, NULL);
-		}
+		if (backlog < BATCH_SMALL)
+			sleep_for_company();
 		pthread_mutex_lock(&process_lock);
 		process_batch();
 		pthread_mutex_unlock(&process_lock);
@@ -251,7 +259,9 @@ void sm__call_rcu_nowait(struct rcu_head *head, void (*func)(struct rcu_head *))
 		/* seq_cst: I3; the release in it pairs with take_batch */
 	} while (!atomic_compare_exchange_weak_explicit(&queue, &old, head, memory_order_seq_cst,
 							memory_order_relaxed));
-	wake_worker();
+	if (atomic_load_explicit(&sleeping, memory_order_seq_cst) != FOR_COMPANY ||
+	    sm__rcu_backlog() >= BATCH_SMALL)
+		wake_worker();
 }
 
 /* Until the batch after `seen`, or the end. False: it is not for us to wait. */
@@ -264,7 +274,7 @@ static bool wait_batch(uint32_t seen, int64_t *end)
 	*end = *end ? *end : now + THROTTLE_MS;
 	if (now >= *end)
 		return false;
-	atomic_store_explicit(&hurry, true, memory_order_release);
+	atomic_store_explicit(&hurry, true, memory_order_seq_cst);
 	wake_worker();
 	futex_wait(&drained, seen, *end - now);
 	return true;
@@ -320,8 +330,9 @@ void sm__rcu_barrier(void)
 	int saved = errno;
 
 	sm__rcu_start();
-	atomic_store_explicit(&hurry, true, memory_order_release);
 	sm__call_rcu_nowait(&b.head, barrier_reached);
+	atomic_store_explicit(&hurry, true, memory_order_seq_cst);
+	wake_worker();
 	while (!atomic_load_explicit(&b.done, memory_order_acquire)) {
 		if (atomic_load_explicit(&worker_runs, memory_order_acquire)) {
 			futex_wait(&b.done, 0, -1);

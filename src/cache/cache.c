@@ -57,10 +57,14 @@ static bool options_are_absurd(const struct sm_cache_options *o)
 	return false;
 }
 
-/* Linux 7.0's steps. */
+/* Linux 7.0's steps, grown, as there, to what the sheaf's memory holds anyway: 9, 17, 33, 65. */
 static uint32_t capacity_by_size(size_t slot)
 {
-	return slot >= 4096 ? 4 : slot >= 1024 ? 12 : slot >= 256 ? 28 : 60;
+	uint32_t least = slot >= 4096 ? 4 : slot >= 1024 ? 12 : slot >= 256 ? 26 : 60;
+	size_t bytes = sizeof(struct sm_sheaf) + least * sizeof(void *);
+
+	bytes = SM__ALIGN_UP(bytes, SM__CACHELINE);
+	return (uint32_t)((bytes - sizeof(struct sm_sheaf)) / sizeof(void *));
 }
 
 /* As Linux 6.12's cpu_partial: so many objects, in slabs that are half full. */
@@ -79,7 +83,7 @@ static uint32_t cpu_partial_slabs(size_t slot, unsigned int per_slab)
  */
 static uint32_t barn_limit(uint32_t asked, uint32_t cpus, size_t sheaf_bytes)
 {
-	enum { BARN_BYTES = 256 << 10, BARN_SHEAVES = 48, BARN_LEAST = 10 };
+	enum { BARN_BYTES = 1 << 20, BARN_SHEAVES = 128, BARN_LEAST = 10 };
 	size_t by_bytes = BARN_BYTES / sheaf_bytes;
 	uint32_t limit = cpus * 4;
 
@@ -196,6 +200,8 @@ struct sm_cache *sm_cache_create(const struct sm_cache_options *o)
 	c->rseq_offset = sm__percpu_rseq_offset();
 	c->layer_slab = o->layer == SM_CACHE_LAYER_SLAB;
 	c->barns_absent = o->no_barn;
+	c->pop_cpus = c->rseq ? cpus : 0;
+	c->push_cpus = c->nodes_matter ? 0 : c->pop_cpus;
 	c->rcu_sheaves = !o->no_rcu_sheaf && !c->layer_slab;
 	c->rcu_age_ms = o->rcu_age_ms ? o->rcu_age_ms : RCU_AGE_MS;
 	snprintf(c->name, sizeof(c->name), "%s", o->name ? o->name : "unnamed");
@@ -306,8 +312,9 @@ int sm_cache_destroy(struct sm_cache *c)
 		sm__rcu_barrier();
 	for (uint32_t n = 0; n < c->nodes; n++)
 		flush_barn(c, &c->barns[n]);
-	if (atomic_load_explicit(&c->borrowed, memory_order_relaxed) ||
-	    sm__slab_count(&c->objects).taken) {
+	/* A sheaf that is neither in a slot nor in a barn now is borrowed. */
+	if (sm__slab_count(&c->objects).taken || sm__slab_count(&c->sheaves).taken ||
+	    atomic_load_explicit(&c->oversize, memory_order_relaxed)) {
 		sm__cache_list_add(c);
 		return -EBUSY;
 	}

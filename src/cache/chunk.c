@@ -12,12 +12,18 @@
 
 #include <stdio.h>
 
-/* As the kernel's min_partial: log2(slot) / 2, at least 5, at most 10. */
-static unsigned int empty_slabs_to_keep(size_t slot)
+/*
+ * At least as the kernel's min_partial, log2(slot) / 2 within 5 and 10; and up to KEEP_BYTES of slabs, as a
+ * page that goes back here costs a system call and a fault to come again, not a list operation.
+ */
+static unsigned int empty_slabs_to_keep(size_t slot, unsigned int slab_shift)
 {
+	enum { KEEP_BYTES = 512 << 10 };
 	unsigned int half = (63 - (unsigned int)__builtin_clzll(slot)) / 2;
+	unsigned int least = half < 5 ? 5 : half > 10 ? 10 : half;
+	unsigned int by_bytes = KEEP_BYTES >> slab_shift;
 
-	return half < 5 ? 5 : half > 10 ? 10 : half;
+	return by_bytes > least ? by_bytes : least;
 }
 
 /*
@@ -54,7 +60,7 @@ void sm__slab_class_init(struct sm__slab_class *class, const struct sm__slab_sha
 	head = sizeof(struct sm__chunk) + class->slabs * sizeof(struct sm__slab);
 	class->first = (unsigned int)((head + ((size_t)1 << shift) - 1) >> shift);
 	class->nodes = shape->nodes;
-	class->keep_empty = empty_slabs_to_keep(shape->slot);
+	class->keep_empty = empty_slabs_to_keep(shape->slot, shift);
 	class->type_stable = shape->type_stable;
 	class->ctor = shape->ctor;
 	class->node = nodes;

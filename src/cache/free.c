@@ -185,9 +185,7 @@ static SM__COLD void free_slow(struct sm_cache *c, void *object, uint32_t node)
 {
 	bool may_wait = sm__cache_enter();
 
-	if (c->layer_slab) {
-		sm__cpuslab_free(c, object);
-	} else if (c->nodes_matter && node != sm__cache_node_here(c)) {
+	if (c->nodes_matter && node != sm__cache_node_here(c)) {
 		sm__cache_free_direct(c, object);
 		sm__count(c, SM__COUNT_free_remote, 1);
 	} else {
@@ -196,22 +194,38 @@ static SM__COLD void free_slow(struct sm_cache *c, void *object, uint32_t node)
 	sm__cache_leave();
 }
 
-void sm_cache_free(struct sm_cache *c, void *object)
+/* Main is full, or it takes more than a push to free this object. */
+static __attribute__((noinline)) void free_other(struct sm_cache *c, void *object)
 {
 	uint32_t node = 0;
 
+	if (c->nodes_matter)
+		node = sm__slab_of(&c->objects, object)->node;
+	if (!c->push_cpus && sm__main_push(c, object, node))
+		return;
+	free_slow(c, object, node);
+}
+
+/* layer=slab: the object's slab is not the CPU's. */
+static __attribute__((noinline)) void free_slab_other(struct sm_cache *c, void *object)
+{
+	if (!c->rseq && sm__view_push(c, object))
+		return;
+	sm__cache_enter();
+	sm__cpuslab_free(c, object);
+	sm__cache_leave();
+}
+
+SM__NO_FRAME void sm_cache_free(struct sm_cache *c, void *object)
+{
 	if (sm__unlikely(!object))
 		return;
 	sm__object_back(c, object);
 	sm__object_dead(c, object);
-	if (sm__unlikely(c->layer_slab)) {
-		if (sm__likely(sm__main_push_tagged(c, object)))
-			return;
-	} else {
-		if (sm__unlikely(c->nodes_matter))
-			node = sm__slab_of(&c->objects, object)->node;
-		if (sm__likely(sm__main_push(c, object, node)))
-			return;
+	if (c->layer_slab) {
+		if (!sm__sequence_push_tagged(c, object))
+			free_slab_other(c, object);
+	} else if (sm__unlikely(!sm__sequence_push(c, object))) {
+		free_other(c, object);
 	}
-	free_slow(c, object, node);
 }

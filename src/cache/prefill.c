@@ -10,18 +10,21 @@
  *    memory with what it was used for; I5 of internal.h).
  * I2 A failed borrow or refill leaves no object behind and the caller's sheaf alone.
  */
-#include "base/delay.h"
 #include "base/inject.h"
 #include "base/osmem.h"
-#include "cache/internal.h"
+#include "cache/sequence.h"
 
 #include <errno.h>
 
 /* The sheaf of borrow_one_by_one goes back where its objects came from. */
 static void return_one_by_one(struct sm_cache *c, struct sm_sheaf *s)
 {
-	while (sm__sheaf_size(s))
-		sm__cpuslab_free(c, sm__sheaf_pop(s));
+	while (sm__sheaf_size(s)) {
+		void *object = sm__sheaf_pop(s);
+
+		if (!sm__view_push(c, object))
+			sm__cpuslab_free(c, object);
+	}
 	sm__sheaf_free(c, s);
 }
 
@@ -46,8 +49,10 @@ static struct sm_sheaf *borrow_oversize(struct sm_cache *c, size_t n, bool may_w
 	sm__sheaf_set_size(s, (uint32_t)got);
 	sm__count(c, SM__COUNT_sheaf_alloc, 1);
 	sm__count(c, SM__COUNT_sheaf_prefill_oversize, 1);
-	if (got == n)
+	if (got == n) {
+		atomic_fetch_add_explicit(&c->oversize, 1, memory_order_relaxed);
 		return s;
+	}
 	sm__sheaf_flush(c, s);
 	sm__sheaf_free(c, s);
 	return NULL;
@@ -61,8 +66,15 @@ static struct sm_sheaf *borrow_one_by_one(struct sm_cache *c, size_t n, bool may
 
 	if (!s)
 		return NULL;
-	while (got < n && (s->objects[got] = sm__cpuslab_alloc(c, may_wait)))
-		got++;
+	for (; got < n; got++) {
+		void *object = sm__main_pop(c);
+
+		if (!object)
+			object = sm__cpuslab_alloc(c, may_wait);
+		if (!object)
+			break;
+		s->objects[got] = object;
+	}
 	sm__sheaf_set_size(s, got);
 	sm__count(c, SM__COUNT_sheaf_prefill_slow, 1);
 	if (got == n)
@@ -78,6 +90,11 @@ static struct sm_sheaf *find_sheaf(struct sm_cache *c, size_t n, unsigned int *n
 	struct sm__held held;
 
 	*node = sm__cache_node_here(c);
+	s = c->rseq ? sm__sequence_take_spare(c, (uint32_t)n) : NULL;
+	if (s) {
+		sm__count(c, SM__COUNT_sheaf_prefill_fast, 1);
+		return s;
+	}
 	if (sm__slot_trylock(c, &held)) {
 		*node = held.slot->node;
 		spare = held.slot->spare;
@@ -135,8 +152,6 @@ struct sm_sheaf *sm_cache_borrow(struct sm_cache *c, size_t n)
 	s = borrow(c, n, may_wait);
 	if (sm__unlikely(!s) && sm__cache_wait_for_memory(c, may_wait))
 		s = borrow(c, n, may_wait);
-	if (s)
-		atomic_fetch_add_explicit(&c->borrowed, 1, memory_order_relaxed);
 	sm__cache_leave();
 	return s;
 }
@@ -160,10 +175,15 @@ size_t sm_sheaf_size(const struct sm_sheaf *s)
 /* Gives a sheaf that nobody else knows to the slot, the barn or the slabs. */
 static void give_away(struct sm_cache *c, struct sm_sheaf *s, bool may_wait)
 {
-	unsigned int node = sm__cache_node_here(c);
 	struct sm__held held;
+	unsigned int node;
 
 	sm__sheaf_set_size(s, sm__sheaf_size(s));
+	if (c->rseq && !s->oversize && !c->layer_slab && sm__sequence_give_spare(c, s)) {
+		sm__count(c, SM__COUNT_sheaf_return_fast, 1);
+		return;
+	}
+	node = sm__cache_node_here(c);
 	sm__delay();
 	if (c->layer_slab && !s->oversize) {
 		return_one_by_one(c, s);
@@ -201,8 +221,9 @@ void sm_sheaf_return(struct sm_cache *c, struct sm_sheaf *s)
 	if (!s)
 		return;
 	may_wait = sm__cache_enter();
+	if (s->oversize)
+		atomic_fetch_sub_explicit(&c->oversize, 1, memory_order_relaxed);
 	give_away(c, s, may_wait);
-	atomic_fetch_sub_explicit(&c->borrowed, 1, memory_order_relaxed);
 	sm__cache_leave();
 }
 

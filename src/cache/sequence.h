@@ -55,10 +55,10 @@ _Static_assert(offsetof(struct sm_sheaf, word) == 0 && offsetof(struct sm__slot,
 	"5:\t" leave "\n\t"                       \
 	".popsection\n\t"
 
-#define SEQUENCE_INPUTS(c)                                                              \
-	[offset] "r"((c)->rseq_offset), [cpus] "r"((c)->cpus), [slots] "r"((c)->slots), \
-		[shift] "i"(SM__SLOT_SHIFT), [signature] "i"(RSEQ_SIG),                 \
-		[objects] "i"(offsetof(struct sm_sheaf, objects)),                      \
+#define SEQUENCE_INPUTS(c, nr_cpus)                                                   \
+	[offset] "r"((c)->rseq_offset), [cpus] "r"(nr_cpus), [slots] "r"((c)->slots), \
+		[shift] "i"(SM__SLOT_SHIFT), [signature] "i"(RSEQ_SIG),               \
+		[objects] "i"(offsetof(struct sm_sheaf, objects)),                    \
 		[capacity] "i"(offsetof(struct sm_sheaf, capacity))
 
 static inline void *sm__sequence_pop(struct sm_cache *c)
@@ -77,13 +77,61 @@ static inline void *sm__sequence_pop(struct sm_cache *c)
 			 "movq %[word], (%[at])\n"
 			 "2:\n\t" SEQUENCE_END("xorl %k[object], %k[object]\n\tjmp 2b")
 			 : [at] "=&r"(at), [word] "=&r"(word), [object] "=&r"(object)
-			 : SEQUENCE_INPUTS(c)
+			 : SEQUENCE_INPUTS(c, c->pop_cpus)
 			 : "memory", "cc");
 	return object;
 }
 
+/* Pushes on main; for caches whose nodes do not matter. */
+static inline bool sm__sequence_push(struct sm_cache *c, void *object)
+{
+	__asm__ goto(SEQUENCE_BEGIN("%%rax", "%%eax") /* */
+		     "movq (%[slots],%%rax), %%rax\n\t"
+		     "movq (%%rax), %%rcx\n\t"
+		     "movzwl %%cx, %%edx\n\t"
+		     "cmpl %c[capacity](%%rax), %%edx\n\t"
+		     "jae 5f\n\t"
+		     "movq %[object], %c[objects](%%rax,%%rdx,8)\n\t"
+		     "incq %%rcx\n\t"
+		     "movq %%rcx, (%%rax)\n"
+		     "2:\n\t" SEQUENCE_END("jmp %l[no]")
+		     :
+		     : SEQUENCE_INPUTS(c, c->push_cpus), [object] "r"(object)
+		     : "memory", "cc", "rax", "rcx", "rdx"
+		     : no);
+	return true;
+no:
+	return false;
+}
+
+/* layer=slab: pushes when the object is of the slab that main is a view of. */
+static inline bool sm__sequence_push_tagged(struct sm_cache *c, void *object)
+{
+	__asm__ goto(SEQUENCE_BEGIN("%%rax", "%%eax") /* */
+		     "movq (%[slots],%%rax), %%rax\n\t"
+		     "cmpq %[tag], %c[sheaf_tag](%%rax)\n\t"
+		     "jne 5f\n\t"
+		     "movq (%%rax), %%rcx\n\t"
+		     "movzwl %%cx, %%edx\n\t"
+		     "cmpl %c[capacity](%%rax), %%edx\n\t"
+		     "jae 5f\n\t"
+		     "movq %[object], %c[objects](%%rax,%%rdx,8)\n\t"
+		     "incq %%rcx\n\t"
+		     "movq %%rcx, (%%rax)\n"
+		     "2:\n\t" SEQUENCE_END("jmp %l[no]")
+		     :
+		     : SEQUENCE_INPUTS(c, c->pop_cpus), [object] "r"(object),
+		       [tag] "r"((uintptr_t)object & c->slab_mask),
+		       [sheaf_tag] "i"(offsetof(struct sm_sheaf, tag))
+		     : "memory", "cc", "rax", "rcx", "rdx"
+		     : no);
+	return true;
+no:
+	return false;
+}
+
 /* Pushes on the main of a CPU of this node. */
-static inline bool sm__sequence_push(struct sm_cache *c, void *object, uint32_t node)
+static inline bool sm__sequence_push_node(struct sm_cache *c, void *object, uint32_t node)
 {
 	__asm__ goto(SEQUENCE_BEGIN("%%rax", "%%eax") /* */
 		     "addq %[slots], %%rax\n\t"
@@ -99,35 +147,8 @@ static inline bool sm__sequence_push(struct sm_cache *c, void *object, uint32_t 
 		     "movq %%rcx, (%%rax)\n"
 		     "2:\n\t" SEQUENCE_END("jmp %l[no]")
 		     :
-		     : SEQUENCE_INPUTS(c), [object] "r"(object), [node] "r"(node),
+		     : SEQUENCE_INPUTS(c, c->cpus), [object] "r"(object), [node] "r"(node),
 		       [slot_node] "i"(offsetof(struct sm__slot, node))
-		     : "memory", "cc", "rax", "rcx", "rdx"
-		     : no);
-	return true;
-no:
-	return false;
-}
-
-/* layer=slab: pushes when the object is of the slab that the CPU owns. */
-static inline bool sm__sequence_push_tagged(struct sm_cache *c, void *object)
-{
-	uintptr_t tag = (uintptr_t)object & c->slab_mask;
-
-	__asm__ goto(SEQUENCE_BEGIN("%%rax", "%%eax") /* */
-		     "movq (%[slots],%%rax), %%rax\n\t"
-		     "cmpq %[tag], %c[sheaf_tag](%%rax)\n\t"
-		     "jne 5f\n\t"
-		     "movq (%%rax), %%rcx\n\t"
-		     "movzwl %%cx, %%edx\n\t"
-		     "cmpl %c[capacity](%%rax), %%edx\n\t"
-		     "jae 5f\n\t"
-		     "movq %[object], %c[objects](%%rax,%%rdx,8)\n\t"
-		     "incq %%rcx\n\t"
-		     "movq %%rcx, (%%rax)\n"
-		     "2:\n\t" SEQUENCE_END("jmp %l[no]")
-		     :
-		     : SEQUENCE_INPUTS(c), [object] "r"(object), [tag] "r"(tag),
-		       [sheaf_tag] "i"(offsetof(struct sm_sheaf, tag))
 		     : "memory", "cc", "rax", "rcx", "rdx"
 		     : no);
 	return true;
@@ -157,7 +178,7 @@ static inline enum sm__push_rcu sm__sequence_push_rcu(struct sm_cache *c, void *
 		     "movl %%ecx, (%%rax)\n"
 		     "2:\tje %l[full]\n\t" SEQUENCE_END("jmp %l[no]")
 		     :
-		     : SEQUENCE_INPUTS(c), [object] "r"(object), [node] "r"(node),
+		     : SEQUENCE_INPUTS(c, c->cpus), [object] "r"(object), [node] "r"(node),
 		       [locked] "r"(SM__LOCKED), [slot_node] "i"(offsetof(struct sm__slot, node)),
 		       [rcu_free] "i"(offsetof(struct sm__slot, rcu_free))
 		     : "memory", "cc", "rax", "rcx"
@@ -167,6 +188,51 @@ full:
 	return SM__PUSH_RCU_FULL;
 no:
 	return SM__PUSH_RCU_NO;
+}
+
+/* Takes the spare out of the slot if it holds n objects or more; NULL if not, or somebody has the slot. */
+static inline struct sm_sheaf *sm__sequence_take_spare(struct sm_cache *c, uint32_t n)
+{
+	struct sm_sheaf *spare;
+	uintptr_t slot;
+
+	__asm__ volatile(SEQUENCE_BEGIN("%[slot]", "%k[slot]") /* */
+			 "addq %[slots], %[slot]\n\t"
+			 "cmpq %[locked], (%[slot])\n\t"
+			 "je 5f\n\t"
+			 "movq %c[at_spare](%[slot]), %[spare]\n\t"
+			 "testq %[spare], %[spare]\n\t"
+			 "jz 2f\n\t"
+			 "cmpw %w[n], (%[spare])\n\t" /* the size is in the low 16 bits */
+			 "jb 5f\n\t"
+			 "movq $0, %c[at_spare](%[slot])\n"
+			 "2:\n\t" SEQUENCE_END("xorl %k[spare], %k[spare]\n\tjmp 2b")
+			 : [slot] "=&r"(slot), [spare] "=&r"(spare)
+			 : SEQUENCE_INPUTS(c, c->cpus), [locked] "r"(SM__LOCKED), [n] "r"(n),
+			   [at_spare] "i"(offsetof(struct sm__slot, spare))
+			 : "memory", "cc");
+	return spare;
+}
+
+/* Makes s the spare of a slot that has none and that nobody holds. */
+static inline bool sm__sequence_give_spare(struct sm_cache *c, struct sm_sheaf *s)
+{
+	__asm__ goto(SEQUENCE_BEGIN("%%rax", "%%eax") /* */
+		     "addq %[slots], %%rax\n\t"
+		     "cmpq %[locked], (%%rax)\n\t"
+		     "je 5f\n\t"
+		     "cmpq $0, %c[at_spare](%%rax)\n\t"
+		     "jne 5f\n\t"
+		     "movq %[spare], %c[at_spare](%%rax)\n"
+		     "2:\n\t" SEQUENCE_END("jmp %l[no]")
+		     :
+		     : SEQUENCE_INPUTS(c, c->cpus), [locked] "r"(SM__LOCKED), [spare] "r"(s),
+		       [at_spare] "i"(offsetof(struct sm__slot, spare))
+		     : "memory", "cc", "rax"
+		     : no);
+	return true;
+no:
+	return false;
 }
 
 /* Takes the slot (I2): the sequence ends with the cmpxchg, which also decides between CPUs. */
@@ -186,7 +252,7 @@ static inline bool sm__sequence_lock(struct sm_cache *c, struct sm__held *held)
 			 "movzbl %b[ok], %k[ok]\n"
 			 "3:\n\t" SEQUENCE_END("xorl %k[ok], %k[ok]\n\tjmp 3b")
 			 : [slot] "=&r"(slot), [ok] "=&r"(ok), "=&a"(main)
-			 : SEQUENCE_INPUTS(c), [locked] "r"(SM__LOCKED)
+			 : SEQUENCE_INPUTS(c, c->cpus), [locked] "r"(SM__LOCKED)
 			 : "memory", "cc");
 	*held = (struct sm__held){ slot, main };
 	return ok;
@@ -199,11 +265,10 @@ static inline void *sm__sequence_pop(struct sm_cache *c)
 	return NULL;
 }
 
-static inline bool sm__sequence_push(struct sm_cache *c, void *object, uint32_t node)
+static inline bool sm__sequence_push(struct sm_cache *c, void *object)
 {
 	(void)c;
 	(void)object;
-	(void)node;
 	return false;
 }
 
@@ -214,6 +279,14 @@ static inline bool sm__sequence_push_tagged(struct sm_cache *c, void *object)
 	return false;
 }
 
+static inline bool sm__sequence_push_node(struct sm_cache *c, void *object, uint32_t node)
+{
+	(void)c;
+	(void)object;
+	(void)node;
+	return false;
+}
+
 static inline enum sm__push_rcu sm__sequence_push_rcu(struct sm_cache *c, void *object,
 						      uint32_t node)
 {
@@ -221,6 +294,20 @@ static inline enum sm__push_rcu sm__sequence_push_rcu(struct sm_cache *c, void *
 	(void)object;
 	(void)node;
 	return SM__PUSH_RCU_NO;
+}
+
+static inline struct sm_sheaf *sm__sequence_take_spare(struct sm_cache *c, uint32_t n)
+{
+	(void)c;
+	(void)n;
+	return NULL;
+}
+
+static inline bool sm__sequence_give_spare(struct sm_cache *c, struct sm_sheaf *s)
+{
+	(void)c;
+	(void)s;
+	return false;
 }
 
 static inline bool sm__sequence_lock(struct sm_cache *c, struct sm__held *held)
@@ -259,7 +346,7 @@ static inline void *sm__main_pop(struct sm_cache *c)
 	struct sm__held held;
 	void *object = NULL;
 
-	if (sm__likely(c->rseq))
+	if (c->rseq)
 		return sm__sequence_pop(c);
 	if (!sm__exchange_lock(c, &held))
 		return NULL;
@@ -275,7 +362,7 @@ static inline bool sm__main_push(struct sm_cache *c, void *object, uint32_t node
 	bool done = false;
 
 	if (sm__likely(c->rseq))
-		return sm__sequence_push(c, object, node);
+		return sm__sequence_push_node(c, object, node);
 	if (!sm__exchange_lock(c, &held))
 		return false;
 	if (sm__likely(!sm__sheaf_is_full(held.main) && held.slot->node == node)) {
@@ -286,12 +373,13 @@ static inline bool sm__main_push(struct sm_cache *c, void *object, uint32_t node
 	return done;
 }
 
-static inline bool sm__main_push_tagged(struct sm_cache *c, void *object)
+/* layer=slab: main is a view of the CPU's slab. */
+static inline bool sm__view_push(struct sm_cache *c, void *object)
 {
 	struct sm__held held;
 	bool done = false;
 
-	if (sm__likely(c->rseq))
+	if (c->rseq)
 		return sm__sequence_push_tagged(c, object);
 	if (!sm__exchange_lock(c, &held))
 		return false;

@@ -1,0 +1,17 @@
+# The allocators a user would take instead of a cache, each linked into a program of its own.
+samara_peer_program(glibc peers/malloc_main.c)
+samara_peer_program(liburcu peers/call_rcu_main.c LIBS PkgConfig::URCU)
+find_library(MIMALLOC_LIBRARY mimalloc)
+find_library(JEMALLOC_LIBRARY jemalloc)
+find_library(TCMALLOC_LIBRARY NAMES tcmalloc_minimal tcmalloc)
+foreach(name mimalloc jemalloc tcmalloc)
+  string(TOUPPER ${name} upper)
+  if(${upper}_LIBRARY AND NOT SAMARA_SANITIZE)
+    samara_peer_program(${name} peers/malloc_main.c LIBS -Wl,--no-as-needed ${${upper}_LIBRARY})
+    target_compile_options(samara-peer-${name} PRIVATE -fno-builtin-malloc -fno-builtin-free)
+  endif()
+endforeach()
+if(MIMALLOC_LIBRARY AND NOT SAMARA_SANITIZE)
+  samara_peer_program(liburcu-mimalloc peers/call_rcu_main.c
+                      LIBS PkgConfig::URCU -Wl,--no-as-needed ${MIMALLOC_LIBRARY})
+endif()
