@@ -22,7 +22,7 @@ static int store(struct sm__change *c)
 	sm__vma_start_write(s, c->vma);
 	c->vma->flags = c->flags;
 	c->vma->name = sm__name_get(c->name);
-	sm__store(s, &prep, c->vma);
+	sm__store(s, &prep, c->vma, NULL);
 	sm__unprepare(s, &prep);
 	sm__name_put(old);
 	return 0;

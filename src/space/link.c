@@ -19,7 +19,7 @@ int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned stores, unsigne
 
 	p->n = 0;
 	if (!s->tree.ops->rcu)
-		return s->tree.ops->reserve(&s->tree, changes);
+		return changes ? s->tree.ops->reserve(&s->tree, changes) : 0;
 	while (p->n < stores) {
 		struct sm__shown *shown = sm_cache_alloc(s->shown_cache);
 
@@ -29,7 +29,7 @@ int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned stores, unsigne
 		}
 		p->shown[p->n++] = shown;
 	}
-	err = s->tree.ops->reserve(&s->tree, changes);
+	err = changes ? s->tree.ops->reserve(&s->tree, changes) : 0;
 	if (err)
 		sm__unprepare(s, p);
 	return err;
@@ -54,9 +54,9 @@ void sm__show(const struct sm__vma *v, struct sm__shown *out)
 	out->name = v->name;
 }
 
-void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v)
+void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct sm__tree_cursor *c)
 {
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct sm__tree_cursor own;
 	struct sm__tree_item item = { &v->node, NULL, v->start, v->end - 1 };
 	struct sm__shown *old = v->shown;
 
@@ -71,25 +71,34 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v)
 		item.value = &v->shown->value;
 	}
 	sm__delay();
-	s->tree.ops->store(&c, &item);
+	if (!c) {
+		own = sm__cursor(&s->tree);
+		c = &own;
+	}
+	s->tree.ops->store(c, &item);
 	if (old)
 		sm_cache_free_rcu(s->shown_cache, old);
 }
 
-void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v)
+void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+		   struct sm__tree_cursor *c)
 {
 	sm__vma_start_write(s, v);
 	sm__vma_mark_attached(s, v);
-	sm__store(s, p, v);
+	sm__store(s, p, v, c);
 	if (++s->map_count > s->map_peak)
 		s->map_peak = s->map_count;
 }
 
-void sm__erase(struct sm_space *s, sm_addr start, sm_addr end)
+void sm__erase(struct sm_space *s, sm_addr start, sm_addr end, struct sm__tree_cursor *c)
 {
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct sm__tree_cursor own;
 
-	s->tree.ops->erase(&c, start, end - 1);
+	if (!c) {
+		own = sm__cursor(&s->tree);
+		c = &own;
+	}
+	s->tree.ops->erase(c, start, end - 1);
 }
 
 void sm__detach(struct sm__op *op, struct sm__vma *v)

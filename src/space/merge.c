@@ -127,7 +127,7 @@ struct sm__vma *sm__merge_new(struct sm__merge *m)
 		set_start(s, m->next, m->start);
 	}
 	inherit(m->result, m->anon);
-	sm__store(s, prep, m->result);
+	sm__store(s, prep, m->result, m->c);
 	if (!m->prep)
 		sm__unprepare(s, &own);
 	if (left && right)
@@ -155,7 +155,7 @@ static int store_new_vma(const struct sm__merge *m)
 	v->tag = m->tag;
 	v->file = m->file ? sm_file_get(m->file) : NULL;
 	v->name = sm__name_get(m->name);
-	sm__store_new(s, &prep, v);
+	sm__store_new(s, &prep, v, m->c);
 	sm__unprepare(s, &prep);
 	return 0;
 }
@@ -211,8 +211,8 @@ static int merge_part(struct sm__merge *m, bool left)
 		set_start(s, grown, m->start);
 		set_end(rest, m->start);
 	}
-	sm__store(s, &prep, grown);
-	sm__store(s, &prep, rest);
+	sm__store(s, &prep, grown, m->c);
+	sm__store(s, &prep, rest, m->c);
 	sm__unprepare(s, &prep);
 	commit_border(m->op, &step);
 	return 0;
@@ -241,7 +241,7 @@ static int merge_whole(struct sm__merge *m, bool left, bool both)
 		set_end(grown, m->end);
 	else
 		set_start(s, grown, m->start);
-	sm__store(s, &prep, grown);
+	sm__store(s, &prep, grown, m->c);
 	sm__unprepare(s, &prep);
 	sm__detach(m->op, m->middle);
 	if (both)

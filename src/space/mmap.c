@@ -21,8 +21,9 @@ struct mapping {
 	int prot, flags;
 	struct sm_file *file; /* of the caller, or made for shared anonymous memory */
 	uint64_t offset;
-	uint64_t tag;
-	/* on the way */
+	uint64_t tag; /* on the way */
+	struct sm__tree_cursor cursor;
+	struct sm__vma *next; /* above a place that was searched for */
 	uint64_t vm_flags;
 	uint64_t pgoff;
 	bool own_file; /* made here: let go if the call fails */
@@ -90,15 +91,16 @@ static int place(struct mapping *m)
 		.file = m->file,
 		.offset = m->offset,
 		.vm_flags = m->vm_flags,
+		.c = &m->cursor,
 	};
 	int64_t addr = sm__place(m->s, &p);
 
+	m->next = p.next;
 	if (addr < 0)
 		return (int)addr;
 	m->addr = (sm_addr)addr;
 	if (m->flags & SM_MAP_FIXED_NOREPLACE) {
-		struct sm__tree_cursor c = sm__cursor(&m->s->tree);
-		struct sm__vma *v = sm__seek(&c, m->addr);
+		struct sm__vma *v = sm__seek(&m->cursor, m->addr);
 
 		if (v && v->start < m->addr + m->length)
 			return -EEXIST;
@@ -246,6 +248,7 @@ static int store(struct mapping *m, const struct sm__unmap *u)
 		.file = m->file,
 		.prev = u->prev,
 		.next = u->next,
+		.c = &m->cursor,
 	};
 
 	return sm__merge_or_new(&merge);
@@ -254,11 +257,20 @@ static int store(struct mapping *m, const struct sm__unmap *u)
 static int map_locked(struct mapping *m)
 {
 	struct sm_space *s = m->s;
-	struct sm__unmap u = { .op = &m->op, .start = m->addr, .end = m->addr + m->length };
-	int err = sm__unmap_gather(&u);
+	struct sm__unmap u = {
+		.op = &m->op, .c = &m->cursor, .start = m->addr, .end = m->addr + m->length
+	};
+	int err;
 
-	if (err)
-		return err;
+	if (m->flags & SM_MAP_FIXED) {
+		err = sm__unmap_gather(&u);
+		if (err)
+			return err;
+		sm__unmap_neighbours(&u);
+	} else { /* free, and the cursor is there */
+		u.next = m->next;
+		u.prev = sm__prev(&m->cursor);
+	}
 	err = take_charge(m, &u);
 	if (!err)
 		err = store(m, &u);
@@ -267,8 +279,10 @@ static int map_locked(struct mapping *m)
 		sm__uncharge(s, m->charged);
 		return err;
 	}
-	sm__unmap_detach(&u);
-	sm__unmap_finish(&u);
+	if (u.count) {
+		sm__unmap_detach(&u);
+		sm__unmap_finish(&u);
+	}
 	sm__account(s, m->vm_flags, (int64_t)sm__pages(s, m->length));
 	if (m->vm_flags & SM_VM_LOCKED)
 		s->locked_vm += sm__pages(s, m->length);
@@ -292,6 +306,7 @@ int64_t sm_mmap_tagged(struct sm_space *s, sm_addr addr, uint64_t length, int pr
 	m.file = file;
 	m.offset = offset;
 	m.tag = tag;
+	m.cursor = sm__cursor(&s->tree);
 	m.pgoff = m.charged = 0;
 	m.own_file = m.populate = false;
 	err = check_arguments(&m);

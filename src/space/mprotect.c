@@ -16,7 +16,8 @@ struct protect {
 	struct sm__op op;
 	struct sm_space *s;
 	sm_addr start, end;
-	uint64_t wanted; /* SM_VM_READ, WRITE, EXEC */
+	uint64_t wanted;	  /* SM_VM_READ, WRITE, EXEC */
+	struct sm__tree_cursor c; /* on the VMA at hand */
 	struct sm__vma *prev;
 	/* locked areas that became writable: their pages come after the unlock */
 	unsigned populate;
@@ -77,7 +78,6 @@ static int change(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr e
 {
 	struct sm_space *s = p->s;
 	uint64_t old = v->flags, pages = sm__pages(s, end - start), charged;
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
 	struct sm__step step;
 	struct sm__merge m;
 	struct sm__prep prep;
@@ -105,11 +105,12 @@ static int change(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr e
 	m.flags = flags;
 	m.middle = v;
 	m.prev = p->prev;
-	m.next = v->end == end ? sm__seek(&c, end) : NULL;
+	m.next = v->end == end ? sm__next(&p->c) : NULL;
+	m.c = &p->c;
 	v = sm__modify(&m);
 	err = m.error;
 	if (!err && v->flags != flags)
-		err = sm__prepare(s, &prep, 1, 1);
+		err = sm__prepare(s, &prep, 1, 0);
 	if (err) {
 		if (s->backend->abort)
 			s->backend->abort(&step);
@@ -117,7 +118,7 @@ static int change(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr e
 	}
 	if (v->flags != flags) { /* not merged: v is the range now */
 		v->flags = flags;
-		sm__store(s, &prep, v);
+		sm__store(s, &prep, v, &p->c);
 		sm__unprepare(s, &prep);
 	}
 	step.vma = v;
@@ -163,9 +164,7 @@ static int one_vma(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr 
 /* Where PROT_GROWSDOWN begins: at the start of the stack that addr lies in or below. */
 static int find_start(struct protect *p, struct sm__vma **first, int grows)
 {
-	struct sm__tree_cursor c = sm__cursor(&p->s->tree);
-	struct sm__vma *v = sm__seek(&c, p->start);
-
+	struct sm__vma *v = sm__seek(&p->c, p->start);
 	if (!v)
 		return -ENOMEM;
 	if (grows & SM_PROT_GROWSDOWN) {
@@ -180,7 +179,14 @@ static int find_start(struct protect *p, struct sm__vma **first, int grows)
 		if (grows & SM_PROT_GROWSUP)
 			return -EINVAL; /* no VMA grows up on x86-64 */
 	}
-	p->prev = p->start > v->start ? v : sm__prev(&c);
+	p->prev = v;
+	if (p->start == v->start) {
+		p->prev = sm__prev(&p->c);
+		if (p->prev)
+			sm__next(&p->c);
+		else
+			sm__seek(&p->c, p->start);
+	}
 	*first = v;
 	return 0;
 }
@@ -190,7 +196,6 @@ static int walk(struct protect *p, struct sm__vma *v)
 	sm_addr at = p->start;
 
 	for (;;) {
-		struct sm__tree_cursor c = sm__cursor(&p->s->tree);
 		sm_addr stop = v->end < p->end ? v->end : p->end;
 		int err = one_vma(p, v, at, stop);
 
@@ -199,7 +204,7 @@ static int walk(struct protect *p, struct sm__vma *v)
 		at = stop;
 		if (at >= p->end)
 			return 0;
-		v = sm__seek(&c, at);
+		v = sm__seek(&p->c, at);
 		if (!v || v->start > at)
 			return -ENOMEM;
 	}
@@ -226,6 +231,7 @@ int sm_mprotect(struct sm_space *s, sm_addr addr, uint64_t length, int prot)
 	if (prot & ~(grow_bits | known))
 		return -EINVAL;
 	p.wanted = sm__prot_flags(prot);
+	p.c = sm__cursor(&s->tree);
 	p.populate = 0;
 	err = sm__op_lock(&p.op, SM__WRITE, addr - s->page_size, p.end + s->page_size);
 	if (err)

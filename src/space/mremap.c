@@ -154,6 +154,7 @@ static int64_t grow_in_place(struct remap *r)
 /* One move on its way. */
 struct move {
 	struct remap *r;
+	struct sm__tree_cursor cursor;
 	struct sm__unmap source; /* unless DONTUNMAP, or a copy (old_length 0) */
 	bool takes_source;
 	sm_addr rest_start, rest_end; /* of the source VMA before it was cut */
@@ -168,6 +169,7 @@ struct move {
 static int set_new_address(struct remap *r)
 {
 	struct sm_space *s = r->s;
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
 	struct sm__place p = {
 		.addr = new_address_given(r) ? r->new_addr : 0,
 		.length = r->new_length,
@@ -176,7 +178,10 @@ static int set_new_address(struct remap *r)
 		.file = r->vma->file,
 		.offset = (r->vma->pgoff << s->page_shift) + (r->addr - r->vma->start),
 	};
-	int64_t addr = sm__place(s, &p);
+	int64_t addr;
+
+	p.c = &c;
+	addr = sm__place(s, &p);
 
 	if (addr < 0)
 		return (int)addr;
@@ -205,7 +210,9 @@ static int get_ready(struct move *v)
 	struct sm_space *s = r->s;
 	int err;
 
+	v->cursor = sm__cursor(&s->tree);
 	v->source = (struct sm__unmap){ .op = &r->op,
+					.c = &v->cursor,
 					.start = r->addr,
 					.end = r->addr + r->old_length,
 					.what = SM_NOTICE_MOVE,
@@ -259,6 +266,7 @@ static struct sm__vma *store_target(struct move *v)
 	m.end = r->new_addr + r->new_length;
 	m.pgoff = v->pgoff;
 	m.prep = &v->prep;
+	m.c = &c;
 	m.next = sm__seek(&c, m.end);
 	sm__seek(&c, m.start);
 	m.prev = sm__prev(&c);
@@ -274,7 +282,7 @@ static struct sm__vma *store_target(struct move *v)
 	v->fresh->start = m.start;
 	v->fresh->end = m.end;
 	v->fresh->pgoff = v->pgoff;
-	sm__store_new(s, &v->prep, v->fresh);
+	sm__store_new(s, &v->prep, v->fresh, &c);
 	return v->fresh;
 }
 
@@ -291,7 +299,7 @@ static void leave_source(struct move *v)
 	if (src->flags & SM_VM_LOCKED) {
 		s->locked_vm -= sm__pages(s, sm__vma_size(src));
 		src->flags &= ~(uint64_t)(SM_VM_LOCKED | SM_VM_LOCKONFAULT);
-		sm__store(s, &v->prep, src);
+		sm__store(s, &v->prep, src, NULL);
 	}
 	sm__op_notice(&r->op, SM_NOTICE_MOVE, r->addr, r->addr + r->old_length);
 }
@@ -334,7 +342,7 @@ static void carry_out(struct move *v)
 	v->step.to = store_target(v);
 	share_identity(v);
 	if (v->takes_source) {
-		sm__erase(s, v->source.start, v->source.end);
+		sm__erase(s, v->source.start, v->source.end, NULL);
 		sm__unmap_detach(&v->source);
 	}
 	sm__account(s, r->vm_flags, (int64_t)pages);

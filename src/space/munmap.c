@@ -17,12 +17,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int split_ends(struct sm__unmap *u, struct sm__vma *v)
+/* v begins before the range: its lower part becomes a VMA of its own. */
+static int split_first(struct sm__unmap *u, struct sm__vma *v)
 {
 	struct sm_space *s = u->op->space;
 
-	if (u->start <= v->start)
-		return 0;
 	/* a hole in one VMA makes one more of them; cutting off an end does not */
 	if (u->end < v->end && s->map_count >= s->host->o.max_map_count)
 		return -ENOMEM;
@@ -32,13 +31,12 @@ static int split_ends(struct sm__unmap *u, struct sm__vma *v)
 }
 
 /* Lists the VMAs of the range, by gone_next in ascending order. */
-static int list(struct sm__unmap *u)
+static int list(struct sm__unmap *u, struct sm__vma *v)
 {
 	struct sm_space *s = u->op->space;
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
 	struct sm__vma **tail = &u->first;
 
-	for (struct sm__vma *v = sm__seek(&c, u->start); v && v->start < u->end; v = sm__next(&c)) {
+	for (; v && v->start < u->end; v = v->end < u->end ? sm__next(u->c) : NULL) {
 		uint64_t pages;
 
 		if (v->flags & SM_VM_SEALED)
@@ -48,7 +46,7 @@ static int list(struct sm__unmap *u)
 
 			if (err)
 				return err;
-			v = sm__seek(&c, v->start); /* the tree has changed */
+			sm__seek(u->c, v->start); /* the tree has changed */
 		}
 		sm__vma_start_write(s, v);
 		pages = sm__pages(s, sm__vma_size(v));
@@ -104,27 +102,32 @@ static int plan(struct sm__unmap *u)
 
 int sm__unmap_gather(struct sm__unmap *u)
 {
-	struct sm_space *s = u->op->space;
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
-	struct sm__vma *v = sm__seek(&c, u->start);
-	int err;
+	struct sm__vma *v = sm__seek(u->c, u->start);
+	int err = 0;
 
-	u->first = u->prev = u->next = NULL;
+	u->first = NULL;
 	u->count = u->pages = u->accounted = u->locked = 0;
 	u->steps = NULL;
 	if (v && v->start < u->end) {
-		err = split_ends(u, v);
+		if (u->start > v->start) {
+			err = split_first(u, v);
+			v = err ? v : sm__seek(u->c, u->start); /* the tree has changed */
+		}
 		if (!err)
-			err = list(u);
+			err = list(u, v);
 		if (!err)
 			err = plan(u);
 		if (err)
 			return err;
 	}
-	u->next = sm__seek(&c, u->end);
-	sm__seek(&c, u->start);
-	u->prev = sm__prev(&c);
 	return 0;
+}
+
+void sm__unmap_neighbours(struct sm__unmap *u)
+{
+	u->next = sm__seek(u->c, u->end);
+	sm__seek(u->c, u->start);
+	u->prev = sm__prev(u->c);
 }
 
 void sm__unmap_detach(struct sm__unmap *u)
@@ -172,7 +175,7 @@ static int take_out(struct sm__unmap *u)
 		sm__unmap_abort(u);
 		return err;
 	}
-	sm__erase(s, u->start, u->end);
+	sm__erase(s, u->start, u->end, u->c);
 	sm__unprepare(s, &prep);
 	sm__unmap_detach(u);
 	return 0;
@@ -180,7 +183,8 @@ static int take_out(struct sm__unmap *u)
 
 int sm__unmap_locked(struct sm__op *op, sm_addr start, sm_addr end)
 {
-	struct sm__unmap u = { .op = op, .start = start, .end = end };
+	struct sm__tree_cursor c = sm__cursor(&op->space->tree);
+	struct sm__unmap u = { .op = op, .c = &c, .start = start, .end = end };
 	int err = take_out(&u);
 
 	if (!err)
@@ -190,7 +194,8 @@ int sm__unmap_locked(struct sm__op *op, sm_addr start, sm_addr end)
 
 int sm_munmap(struct sm_space *s, sm_addr addr, uint64_t length)
 {
-	struct sm__unmap u = { .start = addr };
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct sm__unmap u = { .c = &c, .start = addr };
 	struct sm__op op;
 	int err;
 

@@ -22,25 +22,24 @@ sm_addr sm__gap_start(const struct sm_space *s, const struct sm__vma *v)
 	return v->start > gap ? v->start - gap : 0;
 }
 
-static bool hint_fits(struct sm_space *s, sm_addr addr, uint64_t length)
+static bool hint_fits(struct sm_space *s, struct sm__place *p, sm_addr addr, uint64_t length)
 {
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
-	struct sm__vma *v = sm__seek(&c, addr);
+	struct sm__vma *v = p->next = sm__seek(p->c, addr);
 
 	return !v || addr + length <= sm__gap_start(s, v);
 }
 
 /* The highest fit in [low, high), or -ENOMEM. */
-static int64_t search_down(struct sm_space *s, uint64_t length, sm_addr low, sm_addr high)
+static int64_t search_down(struct sm_space *s, struct sm__place *p, uint64_t length, sm_addr low,
+			   sm_addr high)
 {
 	while (high > low && high - low >= length) {
 		sm_addr limits[2] = { low, high - 1 }, addr;
-		struct sm__tree_cursor c = sm__cursor(&s->tree);
 		struct sm__vma *v;
 
 		if (s->tree.ops->gap_highest(&s->tree, length, limits, &addr))
 			break;
-		v = sm__seek(&c, addr);
+		v = p->next = sm__seek(p->c, addr);
 		if (!v || addr + length <= sm__gap_start(s, v))
 			return (int64_t)addr;
 		high = sm__gap_start(s, v); /* below the guard gap of that stack */
@@ -48,16 +47,16 @@ static int64_t search_down(struct sm_space *s, uint64_t length, sm_addr low, sm_
 	return -ENOMEM;
 }
 
-static int64_t search_up(struct sm_space *s, uint64_t length, sm_addr low, sm_addr high)
+static int64_t search_up(struct sm_space *s, struct sm__place *p, uint64_t length, sm_addr low,
+			 sm_addr high)
 {
 	while (high > low && high - low >= length) {
 		sm_addr limits[2] = { low, high - 1 }, addr;
-		struct sm__tree_cursor c = sm__cursor(&s->tree);
 		struct sm__vma *v;
 
 		if (s->tree.ops->gap_lowest(&s->tree, length, limits, &addr))
 			break;
-		v = sm__seek(&c, addr);
+		v = p->next = sm__seek(p->c, addr);
 		if (!v || addr + length <= sm__gap_start(s, v))
 			return (int64_t)addr;
 		low = v->end; /* above that stack */
@@ -68,7 +67,7 @@ static int64_t search_up(struct sm_space *s, uint64_t length, sm_addr low, sm_ad
 /* MAP_32BIT: [1 GiB, 2 GiB), as the x86-64 small code model wanted it. */
 static const sm_addr low_begin = 0x40000000, low_end = 0x80000000;
 
-static int64_t search_legacy(struct sm_space *s, const struct sm__place *p, uint64_t length)
+static int64_t search_legacy(struct sm_space *s, struct sm__place *p, uint64_t length)
 {
 	bool low = p->flags & SM_MAP_32BIT;
 	sm_addr begin = low ? low_begin : s->o.legacy_base, end = low ? low_end : s->o.range_end;
@@ -76,12 +75,12 @@ static int64_t search_legacy(struct sm_space *s, const struct sm__place *p, uint
 
 	if (length > end)
 		return -ENOMEM;
-	if (p->addr && end - length >= hint && hint_fits(s, hint, length))
+	if (p->addr && end - length >= hint && hint_fits(s, p, hint, length))
 		return (int64_t)hint;
-	return search_up(s, length, begin, end);
+	return search_up(s, p, length, begin, end);
 }
 
-static int64_t search(struct sm_space *s, const struct sm__place *p, uint64_t length)
+static int64_t search(struct sm_space *s, struct sm__place *p, uint64_t length)
 {
 	sm_addr hint = p->addr & ~(s->page_size - 1), floor = s->host->o.mmap_min_addr;
 	int64_t addr;
@@ -90,16 +89,17 @@ static int64_t search(struct sm_space *s, const struct sm__place *p, uint64_t le
 		return search_legacy(s, p, length);
 	if (length > s->o.range_end)
 		return -ENOMEM;
-	if (hint && s->o.range_end - length >= hint && hint_fits(s, hint, length))
+	if (hint && s->o.range_end - length >= hint && hint_fits(s, p, hint, length))
 		return (int64_t)hint;
-	addr = search_down(s, length, floor > s->page_size ? floor : s->page_size, s->o.mmap_base);
+	addr = search_down(s, p, length, floor > s->page_size ? floor : s->page_size,
+			   s->o.mmap_base);
 	if (addr >= 0)
 		return addr;
 	return search_legacy(s, p, length);
 }
 
 /* I3. -ENOMEM: no place with room for the padding, the plain search decides. */
-static int64_t search_huge(struct sm_space *s, const struct sm__place *p)
+static int64_t search_huge(struct sm_space *s, struct sm__place *p)
 {
 	uint64_t huge = s->host->o.huge_page, end = p->offset + p->length, first, shift;
 	int64_t addr;
@@ -130,20 +130,23 @@ static bool wants_huge(const struct sm_space *s, const struct sm__place *p)
 }
 
 /* The address that on_place names instead of the one found. */
-static int64_t ask(struct sm_space *s, const struct sm__place *p, int64_t found)
+static int64_t ask(struct sm_space *s, struct sm__place *p, int64_t found)
 {
 	int64_t addr = s->on_place(s->on_place_arg, found);
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
 	struct sm__vma *v;
 
 	if (addr == found || addr < 0 || !sm__page_aligned(s, (uint64_t)addr) ||
 	    p->length > s->o.range_end || (sm_addr)addr > s->o.range_end - p->length)
 		return found;
-	v = sm__seek(&c, (sm_addr)addr);
-	return !v || v->start >= (sm_addr)addr + p->length ? addr : found;
+	v = sm__seek(p->c, (sm_addr)addr);
+	if (v && v->start < (sm_addr)addr + p->length)
+		addr = found;
+	if (addr >= 0)
+		p->next = sm__seek(p->c, (sm_addr)addr);
+	return addr;
 }
 
-int64_t sm__place(struct sm_space *s, const struct sm__place *p)
+int64_t sm__place(struct sm_space *s, struct sm__place *p)
 {
 	int64_t addr;
 

@@ -59,7 +59,7 @@ struct sm_space {
 	_Atomic uint64_t next_anon;   /* identities given out */
 	_Atomic uint32_t vma_wake;    /* futex: a VMA's readers have left */
 	_Atomic uint32_t vma_sleeper; /* the one writer sleeps on vma_wake */
-	_Atomic uint32_t visitors;	/* of the host's list of spaces (spaces.h) */
+	_Atomic uint32_t visitors;    /* of the host's list of spaces (spaces.h) */
 	void *backend_state;	      /* of the backend, its own rules */
 
 	/*
@@ -177,12 +177,18 @@ struct sm__prep {
 };
 int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned stores, unsigned changes);
 void sm__unprepare(struct sm_space *s, struct sm__prep *p);
-/* Stores v under its bounds, over what is there. v is write-locked. */
-void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v);
+/*
+ * Stores v under its bounds, over what is there. v is write-locked. Under bounds under which it is
+ * stored already it takes no node, so `changes` need not count that store. c: a cursor near the place,
+ * which saves a walk, or NULL.
+ */
+void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+	       struct sm__tree_cursor *c);
 /* As store, for a VMA that is not in the tree yet: attaches it and counts it. */
-void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v);
+void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+		   struct sm__tree_cursor *c);
 /* Takes [start, end) out; the VMAs in it are the caller's list, to be passed to sm__detach each. */
-void sm__erase(struct sm_space *s, sm_addr start, sm_addr end);
+void sm__erase(struct sm_space *s, sm_addr start, sm_addr end, struct sm__tree_cursor *c);
 /* v is out of the tree: no reader may lock it any more; goes to op->gone. */
 void sm__detach(struct sm__op *op, struct sm__vma *v);
 /* The record of v as it is now, into memory that nobody sees yet. */
@@ -220,9 +226,12 @@ struct sm__place {
 	const struct sm_file *file;
 	uint64_t offset;   /* bytes: what a huge alignment is congruent to */
 	uint64_t vm_flags; /* GROWSDOWN wants a gap below */
+	struct sm__tree_cursor *c;
+	/* out, unless FIXED: the first VMA above the place; c stands on it */
+	struct sm__vma *next;
 };
 /* The address, or -ENOMEM, -EINVAL, -EPERM. */
-int64_t sm__place(struct sm_space *s, const struct sm__place *p);
+int64_t sm__place(struct sm_space *s, struct sm__place *p);
 /* First address that a search or hint must leave free in front of v. */
 sm_addr sm__gap_start(const struct sm_space *s, const struct sm__vma *v);
 
@@ -241,6 +250,7 @@ struct sm__merge {
 	bool just_grow;		/* new range: only to the left */
 	struct sm__prep
 		*prep; /* new range: the caller's, with a store and a change left; or NULL */
+	struct sm__tree_cursor *c; /* near the range, or NULL */
 	/* out */
 	struct sm__vma *result; /* the VMA that now covers the range; NULL: nothing merged */
 	int error;		/* 0 or -ENOMEM: it could have merged, but there was no memory */
@@ -266,12 +276,13 @@ int sm__vma_set_bounds(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_a
 
 struct sm__unmap {
 	struct sm__op *op;
+	struct sm__tree_cursor *c; /* afterwards near the range */
 	sm_addr start, end;
 	enum sm_notice what; /* what is told: SM_NOTICE_UNMAP unless set */
 	bool keep_charge;    /* the charge goes along with what was moved */
 	/* out of gather */
-	struct sm__vma *first; /* list by gone_next, still in the tree */
-	struct sm__vma *prev, *next;
+	struct sm__vma *first;	     /* list by gone_next, still in the tree */
+	struct sm__vma *prev, *next; /* of sm__unmap_neighbours */
 	uint64_t count, pages, accounted, locked;
 	struct sm__step *steps; /* planned; count of them */
 };
@@ -279,6 +290,8 @@ struct sm__unmap {
 int sm__unmap_gather(struct sm__unmap *u);
 /* The VMAs are out of the tree (sm__erase or stored over): counts, detaches. Write lock. */
 void sm__unmap_detach(struct sm__unmap *u);
+/* The VMAs before and after the range, for who maps there. */
+void sm__unmap_neighbours(struct sm__unmap *u);
 /* Zaps. Lock held for write or read. */
 void sm__unmap_finish(struct sm__unmap *u);
 void sm__unmap_abort(struct sm__unmap *u);

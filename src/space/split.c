@@ -20,6 +20,7 @@ int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool
 	};
 	struct sm__vma *n = sm__vma_copy(s, v);
 	uint64_t shift = sm__pages(s, addr - v->start);
+	struct sm__tree_cursor c;
 	struct sm__prep prep;
 	int err = -ENOMEM;
 
@@ -40,8 +41,9 @@ int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool
 		n->pgoff += shift;
 		v->end = addr;
 	}
-	sm__store_new(s, &prep, n);
-	sm__store(s, &prep, v);
+	c = sm__cursor(&s->tree);
+	sm__store_new(s, &prep, n, &c);
+	sm__store(s, &prep, v, &c);
 	sm__unprepare(s, &prep);
 	if (s->backend->commit)
 		s->backend->commit(&step, sm__op_gather(op));
@@ -74,7 +76,7 @@ int sm__vma_set_bounds(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_a
 	v->pgoff += (uint64_t)((int64_t)(start - v->start) >> s->page_shift);
 	v->start = start;
 	v->end = end;
-	sm__store(s, &prep, v);
+	sm__store(s, &prep, v, NULL);
 	sm__unprepare(s, &prep);
 	return 0;
 }
