@@ -32,6 +32,7 @@
 
 #define STACK_ROOM    (512 * 1024)
 #define STRIP	      (16 * OPS_PAGE)
+#define CROWD_AT      (1ULL << 30) /* where the filling is crowded, behind the window */
 #define TASK_END      0x7ffffffff000ULL
 #define SYS_MSEAL     462
 #define FLAGS_EVERY   10 /* calls between two readings of smaps */
@@ -167,6 +168,37 @@ static void fill_everything(void)
 		line = next ? next + 1 : line + strlen(line);
 	}
 	fill_gap(at, TASK_END);
+}
+
+static long count_lines(const char *p)
+{
+	long n = 0;
+
+	for (; (p = strchr(p, '\n')); p++)
+		n++;
+	return n;
+}
+
+/*
+ * So many VMAs outside that the window may hold config->map_count, as if that were the limit: in the
+ * filling, every other page is protected otherwise.
+ */
+static void crowd(void)
+{
+	uint64_t page = ops_end(self.config) + STRIP + CROWD_AT;
+	long want;
+
+	read_file("/proc/sys/vm/max_map_count");
+	want = strtol(text, NULL, 10) - (long)self.config->map_count;
+	read_file("/proc/self/maps");
+	want -= count_lines(text) - (strstr(text, "[vsyscall]") ? 1 : 0);
+	for (; want >= 2; want -= 2, page += 2 * OPS_PAGE) {
+		if (mprotect((void *)page, OPS_PAGE, PROT_READ))
+			fail("crowd");
+	}
+	/* beside the last one: one more */
+	if (want == 1 && mprotect((void *)(page - OPS_PAGE), OPS_PAGE, PROT_EXEC))
+		fail("crowd");
 }
 
 /* The heap begins inside the window. */
@@ -528,7 +560,7 @@ static void run_list(const struct op *ops, size_t n)
 		}
 		if (exists)
 			observe(o);
-		if (exists && (i % FLAGS_EVERY == 0 || i + 1 == n))
+		if (exists && !self.config->map_count && (i % FLAGS_EVERY == 0 || i + 1 == n))
 			observe_flags(o);
 		pass_turn(i);
 	}
@@ -548,6 +580,8 @@ void oracle_child(struct oracle_shared *s, const struct ops_config *config, cons
 	grow_stack();
 	open_self();
 	fill_everything();
+	if (config->map_count)
+		crowd();
 	if (config->brk_page >= 0)
 		move_heap();
 	read_sizes(&self.total0, &self.data0);

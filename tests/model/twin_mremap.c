@@ -17,11 +17,18 @@ static bool has_target(const struct move *m)
 	return m->flags & (SM_MREMAP_FIXED | SM_MREMAP_DONTUNMAP);
 }
 
+/* A move may need three VMAs more than it ends with, and some calls two on top of that. */
+static bool no_move(const struct call *c, int more)
+{
+	int limit = (int)c->w->config.map_count;
+
+	return limit && (int)count_vmas(c) + more >= limit - 3;
+}
+
 static int check_arguments(const struct call *c, const struct move *m)
 {
 	const uint64_t known = SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED | SM_MREMAP_DONTUNMAP;
 	uint64_t task = c->w->task_size;
-	unsigned limit = c->w->config.map_count;
 
 	if (m->flags & ~known || m->addr % PAGE || !m->new_len || m->new_len > task)
 		return -EINVAL;
@@ -33,7 +40,7 @@ static int check_arguments(const struct call *c, const struct move *m)
 		return -EINVAL;
 	if (m->addr + m->old_len > m->to && m->to + m->new_len > m->addr)
 		return -EINVAL;
-	return limit && count_vmas(c) + 2 >= limit - 3 ? -ENOMEM : 0;
+	return no_move(c, 2) ? -ENOMEM : 0;
 }
 
 /* What the VMA at the address says to it. */
@@ -118,7 +125,7 @@ static void keep_source(struct call *c, struct span from)
 
 static int64_t move_vma(struct call *c, struct move *m)
 {
-	unsigned page = (unsigned)page_at(c, m->addr), limit = c->w->config.map_count;
+	unsigned page = (unsigned)page_at(c, m->addr);
 	struct span from = { page, page + (unsigned)(m->old_len / PAGE) }, to;
 	uint64_t hint = has_target(m) ? m->to : 0;
 	int64_t at = place(c, hint, m->new_len, m->flags & SM_MREMAP_FIXED ? SM_MAP_FIXED : 0,
@@ -126,7 +133,7 @@ static int64_t move_vma(struct call *c, struct move *m)
 
 	if (at < 0)
 		return at;
-	if (limit && count_vmas(c) >= limit - 3)
+	if (no_move(c, 0))
 		return -ENOMEM;
 	to = span_of(c, (uint64_t)at, m->new_len);
 	copy_vma(c, from, to);

@@ -96,8 +96,6 @@ static int parse_setting(const char *line, struct test_case *c)
 		c->config.map_count = a;
 	else
 		return -1;
-	if (c->config.map_count)
-		c->no_kernel = true;
 	return 0;
 }
 

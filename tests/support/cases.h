@@ -12,8 +12,7 @@
  *     map [0,1)---p [1,3)r--p file    after the last call; "map" alone: nothing
  *
  * A result is EINVAL and the like, SIGSEGV or SIGBUS (any code) or with /code, an address or a
- * number, or "any". "maps" is vm.max_map_count of the window: only executors that can be given one
- * run such a case, and "kernel no" leaves the kernel out for another reason.
+ * number, or "any". "maps" is vm.max_map_count of the window; "kernel no" leaves the kernel out.
  */
 #ifndef TESTS_SUPPORT_CASES_H
 #define TESTS_SUPPORT_CASES_H

@@ -88,6 +88,7 @@ static void generate(const struct differ *d, uint64_t seed, struct list *l)
 	opgen_init(&g, &l->config, (enum opgen_profile)profile, seed);
 	if (d->restrict_to)
 		d->restrict_to(d->restrict_arg, &g);
+	opgen_limit_maps(&g);
 	l->config = g.config;
 	w = twin_create(&l->config);
 	for (l->n = 0; l->n < d->length; l->n++) {
@@ -108,75 +109,99 @@ static void generate(const struct differ *d, uint64_t seed, struct list *l)
 	twin_destroy(w);
 }
 
-struct shrink {
-	const struct differ *d;
+/* The twin as an executor; arg is room for the observations. */
+static const struct observation *run_twin(void *arg, const struct ops_config *config,
+					  const struct op *ops, size_t n)
+{
+	twin_run(config, ops, n, arg);
+	return arg;
+}
+
+/* Two executors that disagree. */
+struct pair {
+	const struct executor *a, *b;
 	const struct ops_config *config;
-	struct observation *twin;
 };
+
+static const struct observation *run_one(const struct executor *e, const struct ops_config *config,
+					 const struct op *ops, size_t n)
+{
+	return e->run(e->arg, config, ops, n);
+}
 
 static bool still_fails(void *arg, const struct op *ops, size_t n)
 {
-	struct shrink *s = arg;
-	const struct observation *o = s->d->subject.run(s->d->subject.arg, s->config, ops, n);
+	const struct pair *p = arg;
+	const struct observation *a = run_one(p->a, p->config, ops, n);
+	const struct observation *b = run_one(p->b, p->config, ops, n);
 
-	if (!o)
-		return true;
-	twin_run(s->config, ops, n, s->twin);
-	return differ_first(s->config, s->twin, o, n) >= 0;
+	return !a || !b || differ_first(p->config, a, b, n) >= 0;
 }
 
 static void print_config(const struct ops_config *c)
 {
 	printf("# window %u pages, brk page %d, RLIMIT_AS %" PRId64 " RLIMIT_DATA %" PRId64
-	       " RLIMIT_MEMLOCK %" PRId64 " pages, contents %d\n",
+	       " RLIMIT_MEMLOCK %" PRId64 " pages, map count %u, contents %d\n",
 	       c->pages, c->brk_page, (int64_t)c->as_pages, (int64_t)c->data_pages,
-	       (int64_t)c->memlock_pages, c->contents);
+	       (int64_t)c->memlock_pages, c->map_count, c->contents);
 }
 
-static void report(const struct differ *d, struct list *l, uint64_t seed, long at)
+/* Prints the shortest list that still shows it, and what both saw at the first difference. */
+static void report(const struct pair *p, struct list *l, uint64_t seed, long at)
 {
-	struct shrink s = { d, &l->config, l->twin };
-	const struct observation *o;
+	const struct observation *a, *b;
 
-	printf("DIFFERENCE between twin and %s: seed %" PRIu64 " profile %d, call %ld\n",
-	       d->subject.name, seed, d->profile, at);
+	printf("DIFFERENCE between %s and %s: seed %" PRIu64 ", call %ld\n", p->a->name, p->b->name,
+	       seed, at);
 	fflush(stdout);
 	if (at >= 0 && (size_t)at + 1 < l->n)
 		l->n = (size_t)at + 1;
-	l->n = ops_shrink(l->op, l->n, still_fails, &s);
+	l->n = ops_shrink(l->op, l->n, still_fails, (void *)p);
 	print_config(&l->config);
 	ops_print_all(stdout, l->op, l->n, l->config.base);
-	twin_run(&l->config, l->op, l->n, l->twin);
-	o = d->subject.run(d->subject.arg, &l->config, l->op, l->n);
-	if (!o) {
-		printf("%s could not run the list\n", d->subject.name);
+	a = run_one(p->a, &l->config, l->op, l->n);
+	b = run_one(p->b, &l->config, l->op, l->n);
+	if (!a || !b) {
+		printf("%s could not run the list\n", a ? p->b->name : p->a->name);
 		return;
 	}
-	at = differ_first(&l->config, l->twin, o, l->n);
+	at = differ_first(&l->config, a, b, l->n);
 	if (at < 0) {
 		printf("not seen again\n");
 		return;
 	}
 	if (at > 0) {
 		printf("before the call: ");
-		obs_print(stdout, &l->config, &l->twin[at - 1]);
+		obs_print(stdout, &l->config, &a[at - 1]);
 	}
-	printf("call %ld, twin: ", at);
-	obs_print(stdout, &l->config, &l->twin[at]);
-	printf("call %ld, %s: ", at, d->subject.name);
-	obs_print(stdout, &l->config, &o[at]);
+	printf("call %ld, %s: ", at, p->a->name);
+	obs_print(stdout, &l->config, &a[at]);
+	printf("call %ld, %s: ", at, p->b->name);
+	obs_print(stdout, &l->config, &b[at]);
 }
 
-/* 0, 1 for a difference, -1 if the subject could not run. */
+/* 0, or 1 for a difference or an executor that cannot run; it has been reported then. */
 static int run_list(const struct differ *d, struct list *l, uint64_t seed)
 {
-	const struct observation *o = d->subject.run(d->subject.arg, &l->config, l->op, l->n);
+	const struct executor twin = { "twin", run_twin, l->twin };
+	const struct observation *o = run_one(&d->subject, &l->config, l->op, l->n), *o2;
+	struct pair p = { &twin, &d->subject, &l->config };
 	long at = o ? differ_first(&l->config, l->twin, o, l->n) : -1;
 
-	if (o && at < 0)
+	if (!o || at >= 0) {
+		report(&p, l, seed, at);
+		return 1;
+	}
+	if (!d->second.run)
 		return 0;
-	report(d, l, seed, at);
-	return 1;
+	p = (struct pair){ &d->subject, &d->second, &l->config };
+	o2 = run_one(&d->second, &l->config, l->op, l->n);
+	at = o2 ? differ_first(&l->config, o, o2, l->n) : -1;
+	if (!o2 || at >= 0) {
+		report(&p, l, seed, at);
+		return 1;
+	}
+	return 0;
 }
 
 static int run_file(struct differ *d, struct list *l)
@@ -206,8 +231,9 @@ int differ_run(struct differ *d)
 		l->twin = calloc(DIFFER_MAX_OPS, sizeof(*l->twin));
 	if (!l || !l->twin)
 		return -1;
-	printf("twin and %s: %" PRIu64 " calls in lists of %u, seed %" PRIu64 "\n", d->subject.name,
-	       d->calls, d->length, seed);
+	printf("twin, %s%s%s: %" PRIu64 " calls in lists of %u, seed %" PRIu64 ", profile %d\n",
+	       d->subject.name, d->second.run ? ", " : "", d->second.run ? d->second.name : "",
+	       d->calls, d->length, seed, d->profile);
 	if (d->file) {
 		result = run_file(d, l);
 	} else {

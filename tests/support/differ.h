@@ -20,6 +20,7 @@ struct executor {
 
 struct differ {
 	struct executor subject; /* compared with the twin, which also guides the generator */
+	struct executor second;	 /* compared with the subject; no run: nobody */
 	uint64_t base;
 	uint64_t calls;	  /* in all */
 	unsigned length;  /* of one list */

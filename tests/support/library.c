@@ -423,6 +423,7 @@ const struct observation *library_run(void *arg, const struct ops_config *config
 
 void library_restrict(struct library *l, struct opgen *g)
 {
+	g->few_maps = 4;
 	g->config.bare = l->backend == SM_BACKEND_NONE;
 	if (g->config.bare)
 		g->config.contents = false;

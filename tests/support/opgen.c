@@ -434,6 +434,12 @@ void opgen_init(struct opgen *g, const struct ops_config *config, enum opgen_pro
 	g->absurd = 25;
 }
 
+void opgen_limit_maps(struct opgen *g)
+{
+	if (one_in(g, g->few_maps))
+		g->config.map_count = 1 + (unsigned)below(g, 30);
+}
+
 void opgen_without_advice(struct opgen *g, uint64_t advice, bool may_stay)
 {
 	for (unsigned i = 0; i < ADVICES; i++) {

@@ -16,6 +16,7 @@ struct opgen {
 	uint64_t advices;	   /* bit per entry of the table in opgen.c that may be given */
 	unsigned absurd;	   /* one call in this many is nonsense; 0: none */
 	unsigned spaces;	   /* made so far */
+	unsigned few_maps;	   /* one window in this many has a small map count; 0: none */
 	uint64_t token;		   /* last one written */
 };
 
@@ -31,6 +32,9 @@ void opgen_init(struct opgen *g, const struct ops_config *config, enum opgen_pro
 
 /* The next call of a space, knowing what its window looks like. */
 void opgen_next(struct opgen *g, const struct observation *seen, unsigned space, struct op *op);
+
+/* Chooses whether this window has a small map count. */
+void opgen_limit_maps(struct opgen *g);
 
 /* Takes an advice out of the stream, unless it may stay. */
 void opgen_without_advice(struct opgen *g, uint64_t advice, bool may_stay);
