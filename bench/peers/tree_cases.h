@@ -73,13 +73,12 @@ static uint64_t tree_load(struct tree_run *r, uint64_t n)
 {
 	struct tree_work *w = &r->work;
 	uint64_t start = bench_now(), next = 0;
-	size_t at = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct tree_object *o = &w->base[w->pick[at + next]];
+		struct tree_object *o = &w->base[w->pick[w->at + next]];
 
 		next = side_load(r->side, o->range.first + TREE_PAGE)->zero;
-		at = (at + 1) % TREE_PICKS;
+		w->at = (w->at + 1) % TREE_PICKS;
 	}
 	BENCH_KEEP(next);
 	return bench_now() - start;
@@ -155,12 +154,11 @@ static uint64_t tree_gaps(struct tree_run *r, uint64_t n, uint64_t size)
 {
 	struct tree_work *w = &r->work;
 	uint64_t start = bench_now(), sum = 0;
-	size_t at = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
 		/* Below a random range; sum & 0 makes the searches wait for each other. */
-		sum = side_gap(r->side, size, w->base[w->pick[at + (sum & 0)]].range.last);
-		at = (at + 1) % TREE_PICKS;
+		sum = side_gap(r->side, size, w->base[w->pick[w->at + (sum & 0)]].range.last);
+		w->at = (w->at + 1) % TREE_PICKS;
 	}
 	BENCH_KEEP(sum);
 	return bench_now() - start;
@@ -225,7 +223,7 @@ static double tree_bytes(size_t n, enum tree_fill fill, const void *how)
 	}
 	in = (unsigned char *)calloc(n + w.extra, 1);
 	for (size_t i = 0; i < n; i++)
-		side_store(side, &w.base[fill == TREE_ASCENDING ? i : w.order[i]]);
+		side_store(side, &w.base[fill == TREE_ASCENDING ? w.ascending[i] : w.order[i]]);
 	for (size_t i = 0; fill == TREE_CHURN && in && i < 8 * n; i++) {
 		size_t k = (size_t)(tree_random(&w.random) % (n + w.extra));
 		struct tree_object *o = k < n ? &w.base[k] : &w.more[k - n];

@@ -31,12 +31,14 @@ struct tree_object {
 };
 
 struct tree_work {
-	size_t n, extra;	      /* ranges in the container; more that fit */
-	struct tree_object *base;     /* n, ascending */
-	struct tree_object *more;     /* extra, ascending, none overlaps any of base */
-	struct tree_object *part;     /* 2 * n: the parts that a split makes */
-	uint32_t *order;	      /* a random order of base */
-	uint32_t *pick;		      /* TREE_PICKS random places of base, for look-ups */
+	size_t n, extra;	  /* ranges in the container; more that fit */
+	struct tree_object *base; /* n; where an object lies in memory says nothing of its range */
+	struct tree_object *more; /* extra, none overlaps any of base */
+	uint32_t *ascending;	  /* base by range */
+	struct tree_object *part; /* 2 * n: the parts that a split makes */
+	uint32_t *order;	  /* a random order of base */
+	uint32_t *pick;		  /* TREE_PICKS random places of base, for look-ups */
+	size_t at;		  /* the next pick: goes on from one sample to the next */
 	uint32_t *more_in, *more_out; /* two random orders of more */
 	uint64_t random;
 };
@@ -90,6 +92,7 @@ static inline void tree_work_free(struct tree_work *w)
 	free(w->base);
 	free(w->more);
 	free(w->part);
+	free(w->ascending);
 	free(w->order);
 	free(w->pick);
 	free(w->more_in);
@@ -109,12 +112,13 @@ static inline bool tree_work_make(struct tree_work *w, size_t n, uint64_t seed)
 	w->base = (struct tree_object *)tree_array(n, sizeof(*w->base));
 	w->more = (struct tree_object *)tree_array(extra, sizeof(*w->more));
 	w->part = (struct tree_object *)tree_array(2 * n, sizeof(*w->part));
+	w->ascending = (uint32_t *)tree_array(n, sizeof(*w->ascending));
 	w->order = (uint32_t *)tree_array(n, sizeof(*w->order));
 	w->pick = (uint32_t *)tree_array(TREE_PICKS, sizeof(*w->pick));
 	w->more_in = (uint32_t *)tree_array(extra, sizeof(*w->more_in));
 	w->more_out = (uint32_t *)tree_array(extra, sizeof(*w->more_out));
-	if (!start || !deal || !w->base || !w->more || !w->part || !w->order || !w->pick ||
-	    !w->more_in || !w->more_out) {
+	if (!start || !deal || !w->base || !w->more || !w->part || !w->ascending || !w->order ||
+	    !w->pick || !w->more_in || !w->more_out) {
 		free(start);
 		free(deal);
 		tree_work_free(w);
@@ -127,9 +131,17 @@ static inline bool tree_work_make(struct tree_work *w, size_t n, uint64_t seed)
 	for (size_t i = 0; i < all; i++)
 		start[i] = (start[i] + 20 * i) * TREE_PAGE;
 	tree_shuffle(deal, all, &w->random);
+	tree_shuffle(w->order, n, &w->random);
+	tree_shuffle(w->more_in, extra, &w->random);
 	for (size_t i = 0; i < all; i++) {
-		struct tree_object *o = deal[i] < n ? &w->base[b++] : &w->more[m++];
+		struct tree_object *o;
 
+		if (deal[i] < n) {
+			w->ascending[b] = w->order[b];
+			o = &w->base[w->order[b++]];
+		} else {
+			o = &w->more[w->more_in[m++]];
+		}
 		o->range.first = start[i];
 		o->range.last = start[i] + (3 + tree_random(&w->random) % 16) * TREE_PAGE - 1;
 	}

@@ -112,41 +112,41 @@ enum step {
 	STEP_STALE, /* the path is old: walk */
 };
 
-/* One range up, from a range that does not end at the last key. */
-static ALWAYS_INLINE enum step step_up(struct sm_cursor *c, void **value)
+/*
+ * One step up, from a range that ends below max: to the next range, or, without `ranges`, over a gap that ends
+ * below max to the entry behind it.
+ */
+static ALWAYS_INLINE enum step step_up(struct sm_cursor *c, uint64_t max, bool ranges, void **value)
 {
 	const struct sm__leaf *l = sm__path_leaf(&c->path);
 	unsigned int i = c->path.slot[0] + !c->in_gap;
-	uint64_t from = c->last + 1;
+	uint64_t from = c->last + 1, first;
+	bool crossed = false;
 	void *v = entry_at(l, i);
-	enum sm__path_step moved;
 
-	if (sm__unlikely(c->writer && c->version != c->tree->version))
+	if (sm__unlikely(!usable(c, l)))
 		return STEP_STALE;
 	if (sm__unlikely(!v)) {
-		if (!c->writer && sm__leaf_dead(l))
-			return STEP_STALE;
-		moved = sm__path_right(&c->path, 0);
-		if (moved == SM__PATH_STALE)
-			return STEP_STALE;
+		enum sm__path_step moved = sm__path_right(&c->path, 0);
+
 		if (moved == SM__PATH_END) {
 			enter_gap(c, i, from, SM__KEY_MAX);
 			return STEP_GAP;
 		}
 		/* Not simply entry 0: the leaf may be newer than the bound we came over (G2). */
 		l = sm__path_leaf(&c->path);
-		i = sm__leaf_find(l, from);
+		i = moved == SM__PATH_MOVED && l->last[0] < from ? sm__leaf_find(l, from) : 0;
 		v = entry_at(l, i);
-		if (sm__unlikely(!v))
+		if (sm__unlikely(moved == SM__PATH_STALE || !v))
 			return STEP_STALE;
-		if (!c->writer && l->entry[i].first > from && sm__path_stale(&c->path))
-			return STEP_STALE;
+		crossed = true;
 	}
-	if (sm__unlikely(!c->writer && sm__leaf_dead(l)))
-		return STEP_STALE;
 	*value = v;
-	if (l->entry[i].first > from) {
-		enter_gap(c, i, from, l->entry[i].first - 1);
+	first = l->entry[i].first;
+	if (first > from && (ranges || first > max)) {
+		if (crossed && !c->writer && sm__path_stale(&c->path))
+			return STEP_STALE;
+		enter_gap(c, i, from, first - 1);
 		return STEP_GAP;
 	}
 	enter_entry(c, l, i);
@@ -164,7 +164,7 @@ static ALWAYS_INLINE void *go_up(struct sm_cursor *c, uint64_t max, bool ranges)
 			c->state = SM_CURSOR_OVERFLOW;
 			return NULL;
 		}
-		step = step_up(c, &value);
+		step = step_up(c, max, ranges, &value);
 		if (sm__unlikely(step == STEP_STALE)) {
 			value = walk_to(c, c->last + 1);
 			if (c->state == SM_CURSOR_NONE)
@@ -202,13 +202,40 @@ static bool setup_up(struct sm_cursor *c, void **value)
 	}
 }
 
-void *sm_cursor_next(struct sm_cursor *c, uint64_t max)
+/* What next, or find, does when the way is not the short one below. */
+static __attribute__((noinline)) void *next_slow(struct sm_cursor *c, uint64_t max)
 {
 	void *value;
 
 	if (sm__unlikely(c->state != SM_CURSOR_ACTIVE) && setup_up(c, &value))
 		return value;
 	return go_up(c, max, false);
+}
+
+/* The short way: from an entry to the next one of the same leaf. NULL: take the long one. */
+static ALWAYS_INLINE void *next_in_leaf(struct sm_cursor *c, uint64_t max)
+{
+	const struct sm__leaf *l = sm__path_leaf(&c->path);
+	unsigned int i = c->path.slot[0] + 1u;
+	void *value;
+
+	if (sm__unlikely(c->state != SM_CURSOR_ACTIVE || c->in_gap || i >= LEAF_SLOTS))
+		return NULL;
+	value = sm__leaf_value(l, i);
+	if (sm__unlikely(!value || !usable(c, l) || l->entry[i].first > max))
+		return NULL;
+	/* Not enter_entry(): in_gap is 0, and a store of it would stall the next load of all flags. */
+	c->path.slot[0] = (uint8_t)i;
+	c->index = l->entry[i].first;
+	c->last = l->last[i];
+	return value;
+}
+
+void *sm_cursor_next(struct sm_cursor *c, uint64_t max)
+{
+	void *value = next_in_leaf(c, max);
+
+	return sm__likely(value) ? value : next_slow(c, max);
 }
 
 void *sm_cursor_next_range(struct sm_cursor *c, uint64_t max)
@@ -222,38 +249,39 @@ void *sm_cursor_next_range(struct sm_cursor *c, uint64_t max)
 
 /* ------------------------------------------------------------------------------------ prev ---- */
 
-/* One range down, from a range that does not begin at key 0. */
-static ALWAYS_INLINE enum step step_down(struct sm_cursor *c, void **value)
+/* The mirror of step_up, from a range that begins above min. */
+static ALWAYS_INLINE enum step step_down(struct sm_cursor *c, uint64_t min, bool ranges,
+					 void **value)
 {
 	const struct sm__leaf *l = sm__path_leaf(&c->path);
 	unsigned int i = c->path.slot[0];
 	uint64_t to = c->index - 1, first;
-	enum sm__path_step moved;
 
-	if (sm__unlikely(!usable(c, l)))
-		return STEP_STALE;
 	if (sm__likely(i > 0)) {
 		i--;
 	} else {
+		if (sm__unlikely(!usable(c, l)))
+			return STEP_STALE;
 		first = sm__path_min(&c->path, 0);
-		if (!c->in_gap && first <= to) {
-			if (!c->writer && (sm__leaf_dead(l) || sm__path_stale(&c->path)))
+		if (!c->in_gap && first <= to && (ranges || first <= min)) {
+			if (!c->writer && sm__path_stale(&c->path))
 				return STEP_STALE;
 			enter_gap(c, 0, first, to);
 			return STEP_GAP;
 		}
-		moved = sm__path_left(&c->path, 0);
-		if (moved != SM__PATH_MOVED)
+		if (sm__path_left(&c->path, 0) != SM__PATH_MOVED)
 			return STEP_STALE;
+		/* It ends in front of our leaf; if it does not, it is newer than the bound (G2). */
 		l = sm__path_leaf(&c->path);
-		i = sm__leaf_find(l, to);
-		if (sm__unlikely(!entry_at(l, i) || l->entry[i].first > to))
+		first = first <= to ? first - 1 : to;
+		i = sm__leaf_find(l, first);
+		if (sm__unlikely(!entry_at(l, i) || l->entry[i].first > first))
 			return STEP_STALE;
 	}
 	*value = sm__leaf_value(l, i);
-	if (sm__unlikely(!c->writer && sm__leaf_dead(l)))
+	if (sm__unlikely(!usable(c, l)))
 		return STEP_STALE;
-	if (l->last[i] < to) {
+	if (l->last[i] < to && (ranges || l->last[i] < min)) {
 		enter_gap(c, i + 1, l->last[i] + 1, to);
 		return STEP_GAP;
 	}
@@ -271,7 +299,7 @@ static ALWAYS_INLINE void *go_down(struct sm_cursor *c, uint64_t min, bool range
 			c->state = SM_CURSOR_UNDERFLOW;
 			return NULL;
 		}
-		step = step_down(c, &value);
+		step = step_down(c, min, ranges, &value);
 		if (sm__unlikely(step == STEP_STALE)) {
 			value = walk_to(c, c->index - 1);
 			if (c->state == SM_CURSOR_NONE)
@@ -398,7 +426,9 @@ static void *find_down(struct sm_cursor *c, uint64_t min, bool ranges)
 
 void *sm_cursor_find(struct sm_cursor *c, uint64_t max)
 {
-	return find_up(c, max, false);
+	void *value = next_in_leaf(c, max);
+
+	return sm__likely(value) ? value : find_up(c, max, false);
 }
 
 void *sm_cursor_find_range(struct sm_cursor *c, uint64_t max)

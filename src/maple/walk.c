@@ -60,6 +60,12 @@ static void descend_right(struct sm_cursor_path *p, unsigned int from, unsigned 
 	}
 }
 
+static inline void prefetch_leaf(const void *leaf)
+{
+	for (size_t line = 0; line < sizeof(struct sm__leaf); line += SM__CACHELINE)
+		__builtin_prefetch((const char *)leaf + line);
+}
+
 enum sm__path_step sm__path_right(struct sm_cursor_path *p, unsigned int level)
 {
 	for (unsigned int l = level + 1; l < p->height; l++) {
@@ -73,6 +79,9 @@ enum sm__path_step sm__path_right(struct sm_cursor_path *p, unsigned int level)
 		if (child) {
 			p->slot[l] = (uint8_t)s;
 			p->node[l - 1] = child;
+			/* Whoever comes here goes on to the next: its lines come meanwhile. */
+			if (l == 1 && s + 1 < n->n)
+				prefetch_leaf(sm__inner_child(n, s + 1));
 			descend_left(p, l - 1, level);
 			return SM__PATH_MOVED;
 		}
