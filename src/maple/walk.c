@@ -17,6 +17,13 @@
 #include "maple/path.h"
 #include "base/delay.h"
 
+/* All lines of a node at once, before the first is looked at: misses come together, not one by one. */
+static inline void prefetch_node(const void *node)
+{
+	for (size_t line = 0; line < sizeof(struct sm__leaf); line += SM__CACHELINE)
+		__builtin_prefetch((const char *)node + line);
+}
+
 struct sm__leaf *sm__path_walk(const struct sm_maple *t, struct sm_cursor_path *p, uint64_t key)
 {
 	uintptr_t root = sm__root_load(t);
@@ -24,7 +31,7 @@ struct sm__leaf *sm__path_walk(const struct sm_maple *t, struct sm_cursor_path *
 	void *node = sm__root_node(root);
 
 	p->height = (uint8_t)level;
-	if (!level)
+	if (sm__unlikely(!level))
 		return NULL;
 	while (--level) {
 		unsigned int s = sm__inner_find(node, key);
@@ -33,10 +40,34 @@ struct sm__leaf *sm__path_walk(const struct sm_maple *t, struct sm_cursor_path *
 		p->slot[level] = (uint8_t)s;
 		sm__delay();
 		node = sm__inner_child(node, s);
+		prefetch_node(node);
 	}
 	p->node[0] = node;
 	p->slot[0] = (uint8_t)sm__leaf_find(node, key);
 	return node;
+}
+
+void *sm_maple_load_held(const struct sm_maple *t, uint64_t key)
+{
+	uintptr_t root = sm__root_load(t);
+	unsigned int level = sm__root_height(root), i;
+	void *node = sm__root_node(root), *value;
+	const struct sm__leaf *leaf;
+
+	if (sm__unlikely(!level))
+		return NULL;
+	while (--level) {
+		sm__delay();
+		node = sm__inner_child(node, sm__inner_find(node, key));
+		prefetch_node(node);
+	}
+	leaf = node;
+	sm__delay();
+	i = sm__leaf_find(leaf, key);
+	if (sm__unlikely(i == LEAF_SLOTS))
+		return NULL;
+	value = sm__leaf_value(leaf, i);
+	return leaf->entry[i].first <= key && value != SM_MAPLE_ZERO ? value : NULL;
 }
 
 /* Down from node[from] along the left (right) edge to `level`. */
@@ -60,12 +91,6 @@ static void descend_right(struct sm_cursor_path *p, unsigned int from, unsigned 
 	}
 }
 
-static inline void prefetch_leaf(const void *leaf)
-{
-	for (size_t line = 0; line < sizeof(struct sm__leaf); line += SM__CACHELINE)
-		__builtin_prefetch((const char *)leaf + line);
-}
-
 enum sm__path_step sm__path_right(struct sm_cursor_path *p, unsigned int level)
 {
 	for (unsigned int l = level + 1; l < p->height; l++) {
@@ -81,7 +106,7 @@ enum sm__path_step sm__path_right(struct sm_cursor_path *p, unsigned int level)
 			p->node[l - 1] = child;
 			/* Whoever comes here goes on to the next: its lines come meanwhile. */
 			if (l == 1 && s + 1 < n->n)
-				prefetch_leaf(sm__inner_child(n, s + 1));
+				prefetch_node(sm__inner_child(n, s + 1));
 			descend_left(p, l - 1, level);
 			return SM__PATH_MOVED;
 		}
@@ -107,28 +132,4 @@ enum sm__path_step sm__path_left(struct sm_cursor_path *p, unsigned int level)
 		}
 	}
 	return SM__PATH_END;
-}
-
-void *sm_maple_load_held(const struct sm_maple *t, uint64_t key)
-{
-	uintptr_t root = sm__root_load(t);
-	unsigned int level = sm__root_height(root);
-	void *node = sm__root_node(root);
-	const struct sm__leaf *leaf;
-	unsigned int i;
-	void *value;
-
-	if (sm__unlikely(!level))
-		return NULL;
-	while (--level) {
-		sm__delay();
-		node = sm__inner_child(node, sm__inner_find(node, key));
-	}
-	leaf = node;
-	sm__delay();
-	i = sm__leaf_find(leaf, key);
-	if (sm__unlikely(i == LEAF_SLOTS))
-		return NULL;
-	value = sm__leaf_value(leaf, i);
-	return leaf->entry[i].first <= key && value != SM_MAPLE_ZERO ? value : NULL;
 }
