@@ -8,7 +8,7 @@
  * the buffer is not. With /tlb a second thread runs guest code in the space (here: the kernel's peer
  * spins in the process), so that every flush has somebody to tell.
  *
- * Extra columns: each side's ratio to its own batch 0.
+ * Extra columns: what each side saves against its own batch 0.
  */
 #include "harness.h"
 
@@ -258,21 +258,27 @@ static double median(const double *values, unsigned n)
 	return n ? sorted[n / 2] : 0;
 }
 
+/* -0.25: a quarter less than at batch 0. */
+static double change(double now, double at_0)
+{
+	return at_0 > 0 ? now / at_0 - 1 : 0;
+}
+
 static void hand_in(struct experiment *e, const char *name, struct samples *s, unsigned stage,
 		    const struct base *base)
 {
 	double theirs[RUNS_MOST];
-	struct bench_row row = { .name = name,
-				 .unit = BENCH_NS,
-				 .ours = s->ours[stage],
-				 .n_ours = s->n,
-				 .extra = {
-					 { "ours_to_batch_0", "/b0", 0, BENCH_COUNT },
-					 { "theirs_to_batch_0", "kernel/b0", 0, BENCH_COUNT } } };
+	struct bench_row row = {
+		.name = name,
+		.unit = BENCH_NS,
+		.ours = s->ours[stage],
+		.n_ours = s->n,
+		.extra = { { "ours_change_to_batch_0", "vs batch 0", 0, BENCH_CHANGE },
+			   { "theirs_change_to_batch_0", "kernel", 0, BENCH_CHANGE } }
+	};
 
-	row.extra[0].value =
-		base->ours[stage] > 0 ? median(s->ours[stage], s->n) / base->ours[stage] : 1;
-	row.extra[1].value = base->theirs > 0 ? median(s->theirs, s->n) / base->theirs : 1;
+	row.extra[0].value = change(median(s->ours[stage], s->n), base->ours[stage]);
+	row.extra[1].value = change(median(s->theirs, s->n), base->theirs);
 	if (s->has_kernel) {
 		memcpy(theirs, s->theirs, sizeof(theirs));
 		row.peer = "kernel";

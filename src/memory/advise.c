@@ -29,7 +29,7 @@ static void each_present(struct sm__mm *mm, sm_addr start, sm_addr end,
 		struct sm__slot slot;
 		sm_addr next;
 
-		if (sm__pt_lock(mm, start, false, &slot)) {
+		if (sm__pt_lock_near(mm, start, &g->near, &slot)) {
 			start = table_end(mm, start, end, slot.level);
 			continue;
 		}
@@ -67,13 +67,19 @@ static void lazyfree_one(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr,
 	if (!(e & SM__PTE_ANON) || slot->level ||
 	    atomic_load_explicit(&f->refs, memory_order_acquire) != 1)
 		return;
-	sm__frame_set(f, SM__F_LAZYFREE);
+	/* Its only user, table locked: nobody else changes its flags (frame.h I5). */
+	atomic_store_explicit(
+		&f->flags, atomic_load_explicit(&f->flags, memory_order_relaxed) | SM__F_LAZYFREE,
+		memory_order_release);
 	weaken(mm, slot, addr, SM__PTE_D | SM__PTE_A, g);
 }
 
 /* Swapped pages have nothing worth keeping. */
 static void drop_swapped(struct sm__mm *mm, sm_addr start, sm_addr end)
 {
+	/* relaxed: swap that comes on just now holds no page yet */
+	if (!atomic_load_explicit(&mm->memory->swap, memory_order_relaxed))
+		return;
 	while (sm__mm_rss(mm, SM__RSS_SWAP) && start < end) {
 		struct sm__slot slot;
 		sm_addr next;

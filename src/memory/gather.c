@@ -24,6 +24,9 @@ void sm__mmu_gather_begin(struct sm__mmu_gather *g, struct sm__mm *mm)
 	g->nr_batches = 0;
 	g->tables = 0;
 	g->nr = 0;
+	g->near.table = NULL;
+	for (unsigned k = 0; k < SM__RSS_KINDS; k++)
+		g->rss[k] = 0;
 }
 
 bool sm__mmu_gather_more(struct sm__mmu_gather *g)
@@ -91,6 +94,11 @@ void sm__mmu_gather_flush(struct sm__mmu_gather *g)
 {
 	struct sm__pool *pool = g->mm->pool;
 
+	for (unsigned k = 0; k < SM__RSS_KINDS; k++) {
+		if (g->rss[k])
+			sm__mm_rss_add(g->mm, (enum sm__rss)k, g->rss[k]);
+		g->rss[k] = 0;
+	}
 	if (g->start < g->end)
 		sm__tlb_wait(&g->mm->tlb, sm__tlb_shoot(&g->mm->tlb, g->start, g->end));
 	g->start = UINT64_MAX;

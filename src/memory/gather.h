@@ -29,7 +29,9 @@ struct sm__mmu_gather {
 	uint64_t generation;		      /* already bumped for (several mm: fork), 0 = not */
 	struct sm__mmu_gather_batch *batches; /* newest first */
 	uint32_t nr_batches;
-	uint32_t tables; /* list of dead tables through table.next */
+	uint32_t tables;	    /* list of dead tables through table.next */
+	struct sm__pt_near near;    /* the last table this operation worked on */
+	int32_t rss[SM__RSS_KINDS]; /* what mm is to be told, at the latest by the flush */
 	uint32_t nr;
 	uint32_t pfn[SM__GATHER_INLINE];
 };

@@ -112,7 +112,7 @@ static void drop_table(struct sm__mm *mm, struct sm__frame *table, _Atomic uint6
 		atomic_store_explicit(&entries[i], 0, memory_order_release);
 	}
 	table->table.used = 0;
-	table->table.dead = 1;
+	sm__pt_died(mm, table);
 }
 
 static int collapse_locked(struct sm__mm *mm, sm_addr addr, int prot, struct sm__slot *pmd,

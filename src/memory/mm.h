@@ -59,8 +59,9 @@ struct sm__mm {
 	_Atomic uint32_t users;			 /* A  truncations at work; destroy waits for 0 */
 	_Atomic uint32_t nr_tables;		 /* A  without the root */
 	_Atomic uint32_t nr_empty;		 /* A  tables with used == 0, the root too */
-	_Atomic bool had_huge;			 /* A  a 2 MiB page has been mapped here once */
-	_Atomic bool shared_guards;		 /* A  a guard marker was put into a shared area once */
+	_Atomic uint64_t deaths;    /* A  tables that were unlinked; see sm__pt_lock_near */
+	_Atomic bool had_huge;	    /* A  a 2 MiB page has been mapped here once */
+	_Atomic bool shared_guards; /* A  a guard marker was put into a shared area once */
 
 	struct sm__tlb_domain tlb;
 
@@ -125,7 +126,26 @@ static inline _Atomic uint64_t *sm__pt_entries(struct sm__mm *mm, uint32_t pfn)
 int sm__pt_lock(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slot);
 /* The same for the entry of level 1, made where missing; the entry may be 0, a table or a 2 MiB page. */
 int sm__pt_lock_pmd(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slot);
+/*
+ * sm__pt_lock without make, for who locks places near each other one after the other: remembers the
+ * last table of level 0. near->table is NULL at first.
+ */
+struct sm__pt_near {
+	struct sm__frame *table;
+	_Atomic uint64_t *entries;
+	sm_addr base;
+	uint64_t deaths; /* of the mm while the table was known to be linked */
+};
+int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
+		     struct sm__slot *slot);
 void sm__pt_unlock(struct sm__slot *slot);
+/* The table, locked, has been unlinked. It is freed after a grace period that begins later. */
+static inline void sm__pt_died(struct sm__mm *mm, struct sm__frame *table)
+{
+	table->table.dead = 1;
+	/* release: pairs with the acquire in sm__pt_lock_near */
+	atomic_fetch_add_explicit(&mm->deaths, 1, memory_order_release);
+}
 /* Stores under the lock and keeps used (I1). */
 void sm__pt_set(struct sm__mm *mm, struct sm__slot *slot, _Atomic uint64_t *entry, sm__pte value);
 /* n entries that were 0 have been stored (I1). */

@@ -147,6 +147,51 @@ int sm__pt_lock(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slo
 	return lock_level(mm, addr, 0, make, slot);
 }
 
+/*
+ * A table that is still linked is locked without a walk. If deaths has not changed inside the read
+ * section, the table had not been freed when the section began, and cannot be before it ends.
+ */
+static bool lock_known(struct sm__mm *mm, struct sm__pt_near *near)
+{
+	bool linked = false;
+
+	sm__rcu_read_lock();
+	/* acquire: pairs with the release in sm__pt_died */
+	if (atomic_load_explicit(&mm->deaths, memory_order_acquire) == near->deaths) {
+		sm__delay();
+		sm__spin_lock(&near->table->table.lock);
+		linked = !near->table->table.dead;
+		if (!linked)
+			sm__spin_unlock(&near->table->table.lock);
+	}
+	sm__rcu_read_unlock();
+	return linked;
+}
+
+int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
+		     struct sm__slot *slot)
+{
+	sm_addr base = SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1));
+	int err;
+
+	if (near->table && near->base == base && lock_known(mm, near)) {
+		slot->table = near->table;
+		slot->entry = near->entries + sm__pt_index(mm, addr, 0);
+		slot->level = 0;
+		return 0;
+	}
+	err = sm__pt_lock(mm, addr, false, slot);
+	near->table = NULL;
+	if (!err && !slot->level) {
+		near->table = slot->table;
+		near->entries = slot->entry - sm__pt_index(mm, addr, 0);
+		near->base = base;
+		/* relaxed: the table is locked and linked, its death comes later */
+		near->deaths = atomic_load_explicit(&mm->deaths, memory_order_relaxed);
+	}
+	return err;
+}
+
 int sm__pt_lock_pmd(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slot)
 {
 	return lock_level(mm, addr, 1, make, slot);
@@ -189,7 +234,7 @@ static bool unlink_empty(struct sm__mm *mm, sm_addr addr, unsigned level, struct
 	sm__spin_lock(&table->table.lock);
 	if (!table->table.used) {
 		sm__pt_set(mm, &parent, parent.entry, 0);
-		table->table.dead = 1;
+		sm__pt_died(mm, table);
 		unlinked = true;
 	}
 	sm__spin_unlock(&table->table.lock);

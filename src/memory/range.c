@@ -33,7 +33,6 @@ struct zap {
 	struct sm__mm *mm;
 	struct sm__mmu_gather *g;
 	unsigned flags;
-	int64_t rss[SM__RSS_KINDS];
 };
 
 /* One non-zero entry. False: no room in the gather, nothing done. */
@@ -44,14 +43,14 @@ static bool zap_one(struct zap *z, struct sm__slot *slot, _Atomic uint64_t *entr
 			return true;
 		if ((e & SM__PTE_SPECIAL) || !(e & SM__PTE_ANON)) {
 			sm__pt_set(z->mm, slot, entry, 0);
-			z->rss[SM__RSS_FILE] -= !(e & SM__PTE_SPECIAL);
+			z->g->rss[SM__RSS_FILE] -= !(e & SM__PTE_SPECIAL);
 			return true;
 		}
 		if (!sm__mmu_gather_has_room(z->g))
 			return false;
 		sm__pt_set(z->mm, slot, entry, 0);
 		sm__mmu_gather_frame(z->g, sm__pte_pfn(e));
-		z->rss[SM__RSS_ANON]--;
+		z->g->rss[SM__RSS_ANON]--;
 		return true;
 	}
 	if (sm__pte_type(e) == SM__PTE_SWAP) {
@@ -59,7 +58,7 @@ static bool zap_one(struct zap *z, struct sm__slot *slot, _Atomic uint64_t *entr
 			return true;
 		sm__pt_set(z->mm, slot, entry, 0);
 		sm__swap_free(z->mm->memory, sm__pte_payload(e));
-		z->rss[SM__RSS_SWAP]--;
+		z->g->rss[SM__RSS_SWAP]--;
 	} else if (z->flags & SM__ZAP_MARKERS) {
 		sm__pt_set(z->mm, slot, entry, 0);
 	}
@@ -97,7 +96,7 @@ static void zap_huge(struct zap *z, struct sm__slot *slot, sm_addr addr)
 
 	sm__pt_set(z->mm, slot, slot->entry, 0);
 	sm__mmu_gather_range(z->g, addr, addr + sm__pt_span(z->mm, 1));
-	z->rss[SM__RSS_ANON] -= SM__HUGE_FRAMES;
+	z->g->rss[SM__RSS_ANON] -= SM__HUGE_FRAMES;
 	sm__pt_unlock(slot);
 	for (uint32_t i = 0; i < SM__HUGE_FRAMES; i++) {
 		if (!sm__mmu_gather_has_room(z->g))
@@ -112,7 +111,7 @@ static sm_addr zap_step(struct zap *z, sm_addr addr, sm_addr end)
 	struct sm__slot slot;
 	sm_addr next, at;
 
-	if (sm__pt_lock(z->mm, addr, false, &slot))
+	if (sm__pt_lock_near(z->mm, addr, &z->g->near, &slot))
 		return part_end(z->mm, addr, end, slot.level);
 	next = part_end(z->mm, addr, end, 1);
 	if (slot.level == 1) {
@@ -146,9 +145,6 @@ void sm__mm_zap(struct sm__mm *mm, sm_addr start, sm_addr end, unsigned flags,
 		start = zap_step(&z, start, end);
 		sm__delay();
 	}
-	for (unsigned k = 0; k < SM__RSS_KINDS; k++)
-		if (z.rss[k])
-			sm__mm_rss_add(mm, (enum sm__rss)k, z.rss[k]);
 	if (flags & SM__ZAP_TABLES)
 		sm__pt_reap(mm, g);
 }

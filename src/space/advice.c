@@ -103,6 +103,7 @@ void sm__madvise_init(struct sm__madvise *m, struct sm_space *s, const struct sm
 	m->moved = false;
 	m->vma = m->prev = NULL;
 	m->name = NULL;
+	m->work.space = s;
 }
 
 int sm__madvise_lock(struct sm__madvise *m)
@@ -191,7 +192,7 @@ static int apply(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_add
 			return err;
 	}
 	err = row->apply ? row->apply(m, v, start, end) : apply_flags(m, v, start, end);
-	if (!m->flush_once)
+	if (!m->flush_once && m->op.gather.active)
 		sm__op_finish_gather(&m->op);
 	return err;
 }
@@ -314,7 +315,7 @@ int sm__madvise_do(struct sm__madvise *m)
 			return err;
 	}
 	err = m->lock == SM__ADVICE_VMA ? apply(m, m->vma, m->start, m->end) : walk(m);
-	if (m->row->traits & SM__ADVICE_TELLS)
+	if ((m->row->traits & SM__ADVICE_TELLS) && m->s->o.notifier.invalidate)
 		sm__op_notice(&m->op, SM_NOTICE_DISCARD, m->start, m->end);
 	return err;
 }

@@ -52,6 +52,39 @@ struct sm__advice_row {
 /* NULL: no such advice. */
 const struct sm__advice_row *sm__advice_row(int advice);
 
+/* ---- the page half (backend.advise) ---- */
+
+enum sm__page_advice {
+	SM__PAGES_DISCARD,  /* DONTNEED: nothing is there any more, markers stay */
+	SM__PAGES_LAZYFREE, /* FREE */
+	SM__PAGES_AGE,	    /* COLD */
+	SM__PAGES_OUT,	    /* PAGEOUT; count: pages taken */
+	SM__PAGES_RECLAIM,  /* of these only what was not used lately; count likewise */
+	SM__PAGES_WANT,	    /* WILLNEED on private memory: swapped pages come back */
+	SM__PAGES_READ, /* WILLNEED on an object: its pages come into the page cache; no lock held */
+	SM__PAGES_KNOW, /* pages of the file that came by other descriptors are its own too; no lock */
+	SM__PAGES_GUARD,
+	SM__PAGES_UNGUARD,
+	SM__PAGES_COLLAPSE, /* one block of 2 MiB */
+	SM__PAGES_UNMERGE,  /* every page its own again */
+	SM__PAGES_POISON,   /* one page; no lock held */
+	SM__PAGES_OFFLINE,  /* likewise */
+	SM__PAGES_PRESENT,  /* vec[i]: the page is in memory */
+};
+
+struct sm__advise {
+	enum sm__page_advice what;
+	struct sm_space *space;
+	struct sm__vma
+		*vma;	    /* locked, at least for reading; not with READ, KNOW, POISON, OFFLINE */
+	sm_addr start, end; /* inside vma */
+	struct sm__gather *gather; /* DISCARD, LAZYFREE, AGE, OUT, RECLAIM, GUARD */
+	unsigned char *vec;	   /* PRESENT */
+	struct sm_file *file;	   /* READ, KNOW */
+	uint64_t first, last;	   /* READ: pages of the file */
+	uint64_t count;		   /* out */
+};
+
 /* ---- one call on its way ---- */
 
 struct sm__madvise {
@@ -60,12 +93,13 @@ struct sm__madvise {
 	sm_addr start, end; /* the range that is being done */
 	uint8_t lock;	    /* enum sm__advice_lock, as it is now */
 	bool remote;
-	bool flush_once;       /* one flush for the whole call */
-	bool moved;	       /* the lock was let go in between: VMAs are looked up anew */
-	struct sm__vma *vma;   /* the VMA that is read-locked (lock VMA), or last seen (READ) */
-	struct sm__vma *prev;  /* WRITE: what ends where the rest of the range begins */
-	struct sm__name *name; /* for sm_set_anon_name */
-	struct sm__op op;      /* last: its gather is large and not initialised */
+	bool flush_once;	/* one flush for the whole call */
+	bool moved;		/* the lock was let go in between: VMAs are looked up anew */
+	struct sm__vma *vma;	/* the VMA that is read-locked (lock VMA), or last seen (READ) */
+	struct sm__vma *prev;	/* WRITE: what ends where the rest of the range begins */
+	struct sm__name *name;	/* for sm_set_anon_name */
+	struct sm__advise work; /* what the backend is asked; space is set once */
+	struct sm__op op;	/* last: its gather is large and not initialised */
 };
 
 void sm__madvise_init(struct sm__madvise *m, struct sm_space *s, const struct sm__advice_row *row);
@@ -104,37 +138,5 @@ enum sm__populate_kind {
 };
 /* 0, -EINVAL, -ENOMEM, -EFAULT, -EHWPOISON, -EINTR. Context: no lock held. */
 int sm__populate_range(struct sm_space *s, sm_addr start, sm_addr end, enum sm__populate_kind kind);
-
-/* ---- the page half (backend.advise) ---- */
-
-enum sm__page_advice {
-	SM__PAGES_DISCARD,  /* DONTNEED: nothing is there any more, markers stay */
-	SM__PAGES_LAZYFREE, /* FREE */
-	SM__PAGES_AGE,	    /* COLD */
-	SM__PAGES_OUT,	    /* PAGEOUT; count: pages taken */
-	SM__PAGES_RECLAIM,  /* of these only what was not used lately; count likewise */
-	SM__PAGES_WANT,	    /* WILLNEED on private memory: swapped pages come back */
-	SM__PAGES_READ, /* WILLNEED on an object: its pages come into the page cache; no lock held */
-	SM__PAGES_KNOW, /* pages of the file that came by other descriptors are its own too; no lock */
-	SM__PAGES_GUARD,
-	SM__PAGES_UNGUARD,
-	SM__PAGES_COLLAPSE, /* one block of 2 MiB */
-	SM__PAGES_UNMERGE,  /* every page its own again */
-	SM__PAGES_POISON,   /* one page */
-	SM__PAGES_OFFLINE,  /* one page */
-	SM__PAGES_PRESENT,  /* vec[i]: the page is in memory */
-};
-
-struct sm__advise {
-	enum sm__page_advice what;
-	struct sm_space *space;
-	struct sm__vma *vma;	   /* locked, at least for reading; NULL with PAGES_READ */
-	sm_addr start, end;	   /* inside vma */
-	struct sm__gather *gather; /* DISCARD, LAZYFREE, AGE, GUARD */
-	unsigned char *vec;	   /* PRESENT */
-	struct sm_file *file;	   /* READ */
-	uint64_t first, last;	   /* READ: pages of the file */
-	uint64_t count;		   /* out */
-};
 
 #endif

@@ -47,14 +47,17 @@ static int removable(const struct sm__vma *v)
 static int pages(struct sm__madvise *m, enum sm__page_advice what, struct sm__vma *v,
 		 const sm_addr range[2])
 {
-	struct sm__advise a = {
-		.what = what, .space = m->s, .vma = v, .start = range[0], .end = range[1]
-	};
+	struct sm__advise *a = &m->work;
 
 	if (!m->s->backend->advise)
 		return 0;
-	a.gather = sm__op_gather(&m->op);
-	return m->s->backend->advise(&a);
+	a->what = what;
+	a->vma = v;
+	a->start = range[0];
+	a->end = range[1];
+	if (m->row->traits & SM__ADVICE_GATHERS)
+		a->gather = sm__op_gather(&m->op);
+	return m->s->backend->advise(a);
 }
 
 static int discard(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
@@ -269,7 +272,8 @@ static const struct sm__advice_row rows[LAST_ADVICE + 1] = {
 	[SM_MADV_COLD] = { "COLD", SM__ADVICE_READ, SM__ADVICE_GATHERS | SM__ADVICE_REMOTE,
 			   SM_MADV_COLD, .refuses = SM_VM_LOCKED | SM_VM_PFNMAP | SM_VM_HUGETLB,
 			   .apply = age },
-	[SM_MADV_PAGEOUT] = { "PAGEOUT", SM__ADVICE_READ, SM__ADVICE_REMOTE, SM_MADV_PAGEOUT,
+	[SM_MADV_PAGEOUT] = { "PAGEOUT", SM__ADVICE_READ, SM__ADVICE_GATHERS | SM__ADVICE_REMOTE,
+			      SM_MADV_PAGEOUT,
 			      .refuses = SM_VM_LOCKED | SM_VM_PFNMAP | SM_VM_HUGETLB,
 			      .apply = page_out },
 	[SM_MADV_POPULATE_READ] = { "POPULATE_READ", SM__ADVICE_NO_LOCK, SM__ADVICE_BY_PAGE,

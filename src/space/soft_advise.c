@@ -224,7 +224,11 @@ int sm__soft_advise(struct sm__advise *a)
 				sm__mm_pageout(mm, a->start, a->end, a->what == SM__PAGES_RECLAIM);
 		return 0;
 	case SM__PAGES_WANT:
-		return sm__mm_rss(mm, SM__RSS_SWAP) ? each_entry(a, &swapped) : 0;
+		/* relaxed: swap that comes on just now holds no page yet */
+		return atomic_load_explicit(&mm->memory->swap, memory_order_relaxed) &&
+				       sm__mm_rss(mm, SM__RSS_SWAP)
+			       ? each_entry(a, &swapped)
+			       : 0;
 	case SM__PAGES_READ:
 		return read_ahead(a);
 	case SM__PAGES_KNOW:
