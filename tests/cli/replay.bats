@@ -281,12 +281,12 @@ small() {
 }
 
 @test "what maps prints is a maps block of a recording" {
-	samara maps --at 22 --process 9417 "$traces/java.strace.xz"
+	samara maps --at 10 "$traces/sort.strace.xz"
 	[ "$status" -eq 0 ]
 	before=$output
 	{
 		echo "$before"
-		echo "9417 munmap(0x1000, 4096) = 0"
+		echo "9482 munmap(0x1000, 4096) = 0"
 	} >"$dir/continued"
 	samara maps "$dir/continued"
 	[ "$status" -eq 0 ]

@@ -1,0 +1,47 @@
+#!/usr/bin/env bats
+# The manual: every page is made, has no fault that mandoc sees, and knows every option of its command.
+
+pages() {
+	for source in "$SAMARA_SOURCE_DIR"/docs/man/*.scd; do
+		echo "$SAMARA_BUILD_DIR/docs/$(basename "$source" .scd)"
+	done
+}
+
+@test "every page is there" {
+	command -v scdoc >/dev/null || skip "no scdoc here"
+	for page in $(pages); do
+		[ -s "$page" ]
+	done
+}
+
+@test "mandoc finds nothing to complain about" {
+	command -v scdoc >/dev/null || skip "no scdoc here"
+	command -v mandoc >/dev/null || skip "no mandoc here"
+	for page in $(pages); do
+		run mandoc -T lint -W warning "$page"
+		# scdoc's own preamble, and pages of others that are not installed here
+		output=$(grep -vE 'missing date|referenced manual not found|skipping paragraph macro' <<<"$output" || true)
+		[ -z "$output" ] || {
+			echo "$output"
+			false
+		}
+	done
+}
+
+@test "every option of a command is in its page" {
+	for command in replay maps; do
+		page=$SAMARA_SOURCE_DIR/docs/man/samara-$command.1.scd
+		for option in $("$SAMARA" "$command" --help | grep -o '^  --[a-z]*'); do
+			grep -q -- "^\*$option\*" "$page" || {
+				echo "$page: $option is missing"
+				false
+			}
+		done
+	done
+}
+
+@test "every command is in samara(1)" {
+	for command in $("$SAMARA" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+		grep -q "samara-$command" "$SAMARA_SOURCE_DIR/docs/man/samara.1.scd"
+	done
+}
