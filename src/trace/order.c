@@ -18,7 +18,7 @@
  * I1 A candidate overlaps the head, so taking it first is allowed by the text.
  * I2 When nothing that is done overlaps anything that is not, the choices are final: the search
  *    never goes back behind such a point, behind a fork or exec, nor further than STEPS_MAX calls.
- * I3 After BUDGET vain steps back the call that does not fit is taken on weaker terms (first
+ * I3 After so many vain steps back (BUDGET; half of it the next time, but BUDGET_LEAST) the call that does not fit is taken on weaker terms (first
  *    without asking where Linux would place, then without asking anything), so the search ends.
  */
 #include "trace/occupancy.h"
@@ -30,9 +30,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MAX 4096
-#define BUDGET	  4000
-#define HUGE	  (2ull << 20) /* what Linux aligns to: a huge page of x86-64 */
+#define STEPS_MAX    4096
+#define BUDGET	     4000
+#define BUDGET_LEAST 60
+#define HUGE	     (2ull << 20) /* what Linux aligns to: a huge page of x86-64 */
 
 /* What a call must agree with to be taken. */
 enum terms { NO_TERMS, MUST_FIT, MUST_BE_PLACED };
@@ -66,6 +67,7 @@ struct search {
 	size_t head;	     /* in by_ret: everything before it is done */
 	uint64_t latest_ret; /* of all calls done */
 	unsigned backs;	     /* steps back since furthest grew */
+	unsigned budget;
 };
 
 /* ---- what a call touches ---- */
@@ -509,7 +511,7 @@ static uint32_t choose(const struct search *s, uint32_t *n)
 /* Nothing fits: the next candidate of the last step that has one. */
 static uint32_t retreat(struct search *s, uint32_t *n)
 {
-	while (s->nsteps && s->backs < BUDGET) {
+	while (s->nsteps && s->backs < s->budget) {
 		uint32_t index;
 
 		*n = s->steps[s->nsteps - 1].candidate + 1;
@@ -522,20 +524,19 @@ static uint32_t retreat(struct search *s, uint32_t *n)
 	return SM__NONE;
 }
 
-/* I3: the call where the search got stuck gets easier terms, and the search begins anew. */
+/*
+ * I3: the call where the search got stuck gets easier terms, and the search begins anew. A head on no
+ * terms always fits, so one that is stuck has terms to lose: this happens at most twice per call.
+ */
 static void relax(struct search *s, uint32_t stuck)
 {
 	struct sm__call *c = &s->rec->calls[stuck];
 
 	while (s->nsteps)
 		take_back(s);
+	if (s->backs >= s->budget && s->budget / 2 >= BUDGET_LEAST)
+		s->budget /= 2;
 	s->backs = 0;
-	if (s->terms[stuck] ==
-	    NO_TERMS) { /* the way there is not found again: take it as it comes */
-		for (size_t i = s->head; i < s->rec->ncalls && s->by_ret[i] != stuck; i++)
-			s->terms[s->by_ret[i]] = NO_TERMS;
-		return;
-	}
 	s->terms[stuck]--;
 	if (s->terms[stuck] == NO_TERMS && !(c->note & SM__NOTE_UNORDERED)) {
 		c->note |= SM__NOTE_UNORDERED;
@@ -546,6 +547,7 @@ static void relax(struct search *s, uint32_t stuck)
 static int search_order(struct search *s)
 {
 	uint32_t stuck = SM__NONE;
+	size_t deepest = 0;
 	int r = 0;
 
 	while (!r && s->ndone < s->rec->ncalls) {
@@ -556,18 +558,22 @@ static int search_order(struct search *s)
 			break;
 		index = choose(s, &n);
 		if (index == SM__NONE) {
-			if (s->ndone == s->furthest)
+			if (stuck == SM__NONE || s->ndone >= deepest) {
 				stuck = head;
+				deepest = s->ndone;
+			}
 			index = retreat(s, &n);
 		}
 		if (index == SM__NONE) {
 			relax(s, stuck);
+			stuck = SM__NONE;
 			continue;
 		}
 		r = take(s, index, n);
 		if (!r && is_final(s)) {
 			const struct sm__call *c = &s->rec->calls[s->rec->order[s->ndone - 1]];
 
+			stuck = SM__NONE; /* what failed before this point is past */
 			if (c->new_mm != SM__NONE && s->rec->mms[c->new_mm].origin == SM__MM_FORK)
 				r = copy_map(s->rec, s->maps, c);
 			commit(s);
@@ -747,7 +753,7 @@ static int conclude(struct search *s)
 int sm__recording_order(struct sm__recording *rec)
 {
 	size_t n = rec->ncalls ? rec->ncalls : 1;
-	struct search s = { .rec = rec };
+	struct search s = { .rec = rec, .budget = BUDGET };
 	int r = -ENOMEM;
 
 	if (sm__inject_fail())

@@ -295,7 +295,6 @@ static int64_t perform_mincore(struct sm_space *space, const struct sm__call *c,
 static int64_t perform_advice(struct sm__stage *stage, struct sm_space *space,
 			      const struct sm__call *c, struct sm__performed *p)
 {
-	const struct sm_trace_range *from = &stage->rec->ranges[c->ranges];
 	struct sm_range *ranges;
 	int64_t r;
 
@@ -308,8 +307,11 @@ static int64_t perform_advice(struct sm__stage *stage, struct sm_space *space,
 		p->failed = true;
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < c->nranges; i++)
-		ranges[i] = (struct sm_range){ from[i].start, from[i].len };
+	for (uint32_t i = 0; i < c->nranges; i++) {
+		const struct sm_trace_range *from = &stage->rec->ranges[c->ranges + i];
+
+		ranges[i] = (struct sm_range){ from->start, from->len };
+	}
 	r = sm_process_madvise(space, space, ranges, c->nranges, (int)c->args[3],
 			       (unsigned)c->args[4]);
 	free(ranges);

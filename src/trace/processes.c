@@ -11,6 +11,7 @@
  */
 #include "trace/recording.h"
 #include "base/base.h"
+#include "base/inject.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -133,6 +134,38 @@ static int one_call(struct work *w, struct sm__call *c)
 	return c->child != SM__NONE ? new_child(w, c, index) : 0;
 }
 
+/*
+ * Time stamps are rounded, and with them a call may seem to begin before its thread's last one ended.
+ * It did not: I1 for the calls of one thread.
+ */
+static int part_calls(struct sm__recording *rec)
+{
+	uint32_t *last = sm__inject_fail() ? NULL : malloc((rec->nthreads + 1) * sizeof(*last));
+
+	if (!last)
+		return -ENOMEM;
+	memset(last, 0xff, (rec->nthreads + 1) * sizeof(*last));
+	for (size_t i = 0; i < rec->ncalls; i++) {
+		struct sm__call *c = &rec->calls[i], *before;
+
+		if (last[c->thread] != SM__NONE) {
+			before = &rec->calls[last[c->thread]];
+			if (before->ret >= c->entry)
+				before->ret = c->entry - 1;
+			if (before->ret <= before->entry)
+				before->ret = before->entry + 1;
+			if (c->entry <= before->ret)
+				c->entry = before->ret + 1;
+		}
+		if (c->ret <= c->entry)
+			c->ret = c->entry + 1;
+		last[c->thread] = (uint32_t)i;
+	}
+	free(last);
+	qsort(rec->calls, rec->ncalls, sizeof(*rec->calls), by_entry);
+	return 0;
+}
+
 /* Calls moved when they were sorted: the threads' parent_call follows. */
 static void relink(struct sm__recording *rec)
 {
@@ -159,11 +192,13 @@ int sm__recording_processes(struct sm__recording *rec)
 	uint32_t pid = rec->nthreads ? rec->threads[0].tid : 0, mm;
 	int r = 0;
 
-	if (rec->ncalls)
+	if (rec->ncalls) {
 		qsort(rec->calls, rec->ncalls, sizeof(*rec->calls), by_entry);
+		r = part_calls(rec);
+	}
 	relink(rec);
 	mm = add_mm(rec, SM__MM_FIRST, pid);
-	if (mm == SM__NONE || add_process(&w, pid, mm))
+	if (!r && (mm == SM__NONE || add_process(&w, pid, mm)))
 		r = -ENOMEM;
 	for (size_t i = 0; !r && i < rec->ncalls; i++)
 		r = one_call(&w, &rec->calls[i]);

@@ -212,7 +212,7 @@ static void learn_main(struct sm_trace *self, uint32_t tid, const char *body)
 		return;
 	main_task = *task_slot(self, 0);
 	if (main_task && main_task->pending) {
-		size_t len = strcspn(main_task->text, "(");
+		size_t len = strcspn(main_task->text, "(\n");
 
 		if (strncmp(body, "<... ", 5) || strncmp(body + 5, main_task->text, len) ||
 		    strncmp(body + 5 + len, " resumed", 8))
@@ -284,8 +284,14 @@ static int finish_call(struct sm_trace *self, const char *text, struct sm_trace_
 static int unfinished_line(struct sm_trace *self, uint32_t tid, const char *body, size_t len,
 			   const struct sm_trace_event *ev)
 {
-	struct task *task = task_get(self, tid);
+	size_t name = 0;
+	struct task *task;
 
+	while (name < len && sm__is_word(body[name]))
+		name++;
+	if (!name || name == len || body[name] != '(')
+		return bad_line(self, ev->entry_line, "no call is cut here");
+	task = task_get(self, tid);
 	if (!task)
 		return -ENOMEM;
 	task->len = 0;
