@@ -21,12 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { TEXT_BYTES = 3 << 20 };
+
 struct wc_system;
 
 struct wc_mem {
 	const struct wc_system *sys;
 	struct sm_tlb *tlb;
-	uint64_t misses;
 	bool failed;
 	char nothing[4096]; /* what a failed access gets: the run is void, but goes on
                          to its end */
@@ -36,7 +37,6 @@ static char *wc_miss(struct wc_mem *m, uint64_t addr, bool write)
 {
 	char *p = guest_fill(m->tlb, addr, write ? SM_ACCESS_WRITE : SM_ACCESS_READ);
 
-	m->misses++;
 	if (p)
 		return p;
 	m->failed = true;
@@ -332,6 +332,11 @@ static int run_designs(struct setting *s, struct bench_peer *program)
 	return error;
 }
 
+static uint64_t text_bytes(const struct bench *b)
+{
+	return bench_options(b)->quick ? bench_scale(b, TEXT_BYTES) : TEXT_BYTES;
+}
+
 static int open_text(struct setting *s)
 {
 	const char *given = bench_text(s->b, "text", NULL), *directory;
@@ -353,8 +358,7 @@ static int open_text(struct setting *s)
 	if (s->fd < 0)
 		return bench_error(s->b, -errno, "%s", s->path);
 	error = given ? 0
-		      : bench_text_write(
-				s->fd, bench_number(s->b, "bytes", bench_scale(s->b, 8 << 20)), 42);
+		      : bench_text_write(s->fd, bench_number(s->b, "bytes", text_bytes(s->b)), 42);
 	if (error)
 		return bench_error(s->b, error, "%s", s->path);
 	size = lseek(s->fd, 0, SEEK_END);
@@ -368,9 +372,10 @@ static int run(struct bench *b)
 	struct bench_peer *program = NULL;
 	int error;
 
-	s.threads = (unsigned)bench_number(b, "threads", 4);
-	if (!s.threads || s.threads > WC_THREADS)
+	s.threads = (unsigned)bench_number(b, "threads", bench_cpus()->n < 2 ? 2 : bench_cpus()->n);
+	if (!s.threads || (s.threads > WC_THREADS && bench_text(b, "threads", NULL)))
 		return bench_error(b, 0, "--threads takes 1 to %d", WC_THREADS);
+	s.threads = s.threads > WC_THREADS ? WC_THREADS : s.threads;
 	error = open_text(&s);
 	if (!error) {
 		program = bench_peer_open(b, "word_count");
@@ -389,8 +394,8 @@ const struct benchmark bench_word_count = {
 		   "generation",
 	.seconds = 120,
 	.run = run,
-	.flags = { { "threads", BENCH_NUMBER, "map and reduce threads (4)" },
-		   { "bytes", BENCH_NUMBER, "size of the generated text (8388608)" },
+	.flags = { { "threads", BENCH_NUMBER, "map and reduce threads (as many as CPUs)" },
+		   { "bytes", BENCH_NUMBER, "size of the generated text (3145728)" },
 		   { "text", BENCH_TEXT, "a text file to count instead" },
 		   { "designs", BENCH_TEXT, "designs to run, separated by ':'" } },
 };

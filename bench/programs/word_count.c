@@ -22,7 +22,6 @@ struct wc_system;
 
 struct wc_mem {
 	const struct wc_system *sys;
-	uint64_t misses;
 };
 
 static inline char *wc_at(struct wc_mem *m, uint64_t addr, bool write)

@@ -6,10 +6,9 @@
  * The same source runs on the host kernel (programs/word_count.c) and on a space of this library
  * (word_count.c): who includes it defines
  *
- *   struct wc_mem    one thread's way to memory, with members `const struct wc_system *sys` and
- *                    `uint64_t misses` (grows whenever a translation was looked up anew)
+ *   struct wc_mem    one thread's way to memory, with a member `const struct wc_system *sys`
  *   char *wc_at(struct wc_mem *m, uint64_t addr, bool write)
- *                    the byte at addr, usable to the end of its page until the next miss or wc_poll()
+ *                    the byte at addr, usable to the end of its page until the next wc_at() or wc_poll()
  *   void wc_poll(struct wc_mem *m)     a moment where no such pointer is held
  *   void wc_enter(m), wc_leave(m)      around each phase of a thread
  *
@@ -31,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WC_BUCKETS = 32768, WC_TASK = 65536, WC_FIRST_ROOM = 10, WC_THREADS = 64 };
+enum { WC_BUCKETS = 32768, WC_TASK = 65536, WC_FIRST_ROOM = 10, WC_THREADS = 64, WC_PIECE = 32 };
 
 /* Sizes and members in the program's memory: 64-bit words, so none straddles a page. */
 enum { BUCKET_ARRAY = 0, BUCKET_LENGTH = 8, BUCKET_ROOM = 16, BUCKET_SIZE = 24 };
@@ -81,25 +80,30 @@ static inline uint64_t wc_to_page_end(uint64_t addr)
 	return ARENA_PAGE - addr % ARENA_PAGE;
 }
 
-/* Zero-ended words a and b are equal. Both pointers are taken without a miss between them. */
+/*
+ * Zero-ended words a and b are equal. A piece of a is copied before b is looked at: two pages may share
+ * the one entry of a TLB, so two pointers cannot be had at a time.
+ */
 static bool wc_equal(struct wc_mem *m, uint64_t a, uint64_t b)
 {
 	for (;;) {
-		uint64_t run = wc_to_page_end(a), other = wc_to_page_end(b), misses;
-		const char *p, *q;
+		uint64_t run = wc_to_page_end(a), other = wc_to_page_end(b);
+		char piece[WC_PIECE];
+		const char *p;
 
-		do {
-			misses = m->misses;
-			p = wc_at(m, a, false);
-			q = wc_at(m, b, false);
-		} while (misses != m->misses);
 		run = run < other ? run : other;
+		run = run < WC_PIECE ? run : WC_PIECE;
+		p = wc_at(m, a, false);
 		for (uint64_t i = 0; i < run; i++) {
-			char c = wc_byte(p + i);
-
-			if (c != wc_byte(q + i))
+			piece[i] = wc_byte(p + i);
+			if (!piece[i])
+				break;
+		}
+		p = wc_at(m, b, false);
+		for (uint64_t i = 0; i < run; i++) {
+			if (piece[i] != wc_byte(p + i))
 				return false;
-			if (!c)
+			if (!piece[i])
 				return true;
 		}
 		a += run;
