@@ -4,6 +4,7 @@
  * about a hundred threads, from the generator of peers/app.h, per design and on
  * the running kernel.
  */
+#include "app_recording.h"
 #include "guest.h"
 #include "peers/app.h"
 #include "peers/kernel.h"
@@ -120,13 +121,14 @@ struct series {
 	const char *design;
 	struct app_guest guest;
 	double *seconds;
+	unsigned runs;
 	struct app_result last;
 };
 
 static int report(struct bench *b, struct series *s, const struct series *first, double *theirs,
 		  unsigned threads, uint64_t n)
 {
-	unsigned runs = bench_options(b)->runs;
+	unsigned runs = s->runs;
 	struct sm_space_stats stats;
 	struct app_result r;
 	struct app_guest counted;
@@ -175,29 +177,30 @@ static int collect(struct bench *b, struct series *s, unsigned n_series, double 
 {
 	uint64_t n = bench_options(b)->quick ? 1 : CYCLES;
 	struct bench_side kernel;
+	unsigned runs = 0;
 	char what[32];
 	int error = 0;
 
 	snprintf(what, sizeof(what), "app-cycle/%u", threads);
 	kernel = bench_kernel_side(b, what);
-	for (unsigned r = 0; r < bench_options(b)->runs && !error; r++) {
+	for (; runs < bench_options(b)->runs && !bench_enough(b, runs) && !error; runs++) {
 		for (unsigned d = 0; d < n_series && !error; d++) {
-			bench_progress(b, s[d].design, r, bench_options(b)->runs);
-			if (!bench_wanted(b, s[d].design))
-				return 0;
+			bench_progress(b, s[d].design, runs, bench_options(b)->runs);
 			error = cycles(&s[d].guest, threads, n, &s[d].last);
 			if (error)
 				bench_error(b, error, "%s", s[d].design);
-			s[d].seconds[r] = (double)(s[d].last.load_ns + s[d].last.start_ns +
-						   s[d].last.stop_ns) /
-					  1e9 / (double)n;
+			s[d].seconds[runs] = (double)(s[d].last.load_ns + s[d].last.start_ns +
+						      s[d].last.stop_ns) /
+					     1e9 / (double)n;
 		}
-		theirs[r] = kernel.name
-				    ? (double)bench_peer_ask(kernel.peer, what, n) / 1e9 / (double)n
+		theirs[runs] =
+			kernel.name ? (double)bench_peer_ask(kernel.peer, what, n) / 1e9 / (double)n
 				    : 0;
 	}
-	for (unsigned d = 0; d < n_series && !error; d++)
+	for (unsigned d = 0; d < n_series && runs && !error; d++) {
+		s[d].runs = runs;
 		error = report(b, &s[d], &s[0], kernel.name ? theirs : NULL, threads, n);
+	}
 	return error;
 }
 
@@ -209,14 +212,17 @@ static int run_designs(struct bench *b, const struct guest_designs *d, unsigned 
 	int error = theirs ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; d->name[i] && !error; i++) {
-		if (!bench_wanted(b, d->name[i]))
+		char name[96];
+
+		snprintf(name, sizeof(name), "generator/%s", d->name[i]);
+		if (!bench_wanted(b, name))
 			continue;
 		s[n].design = d->name[i];
 		s[n].seconds = calloc(runs, sizeof(double));
 		error = s[n].seconds ? open_app(b, d->name[i], GUEST_PAGES, &s[n].guest) : -ENOMEM;
 		n++;
 	}
-	if (!error)
+	if (!error && n)
 		error = collect(b, s, n, theirs, threads);
 	for (unsigned i = 0; i < n; i++) {
 		close_app(&s[i].guest);
@@ -240,6 +246,8 @@ static int run(struct bench *b)
 		      "6.18:samara",
 		      &d);
 	error = run_designs(b, &d, threads);
+	if (!error)
+		error = app_recording_run(b, &d);
 	guest_designs_free(&d);
 	return error;
 }
@@ -250,5 +258,6 @@ const struct benchmark bench_app_cycle = {
 	.seconds = 40,
 	.run = run,
 	.flags = { { "threads", BENCH_NUMBER, "threads of the application (100)" },
+		   { "recording", BENCH_TEXT, "a recording instead of the repository's" },
 		   { "designs", BENCH_TEXT, "designs to run, separated by ':'" } },
 };

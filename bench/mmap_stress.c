@@ -108,7 +108,7 @@ static int collect(struct experiment *e, unsigned runs)
 {
 	int error = 0;
 
-	for (unsigned r = 0; r < runs && bench_wanted(e->b, e->suffix) && !error; r++) {
+	for (unsigned r = 0; r < runs && !bench_enough(e->b, r) && !error; r++) {
 		bench_progress(e->b, e->suffix, r, runs);
 		for (unsigned c = 0; c < CONFIGS && !error; c++)
 			error = e->open[c] ? run_config(e, c, r) : 0;

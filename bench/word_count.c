@@ -273,30 +273,39 @@ static void report_kernel(struct setting *s, double *seconds, unsigned runs)
 	bench_row(s->b, &row);
 }
 
+/* Run number `run` of the reference and of every design. */
+static int sample(struct setting *s, struct bench_peer *program, struct series *series, unsigned n,
+		  double *theirs, unsigned run)
+{
+	struct result r;
+	int error = run_reference(s, program, &r);
+
+	theirs[run] = r.seconds;
+	for (unsigned d = 0; d < n && !error; d++) {
+		bench_progress(s->b, series[d].design, run, bench_options(s->b)->runs);
+		error = run_space(s, series[d].design, GUEST_PAGES, &r);
+		error = error ? error : same_result(s, series[d].design, &r);
+		series[d].seconds[run] = r.seconds;
+	}
+	return error;
+}
+
 static int measure(struct setting *s, struct bench_peer *program, struct series *series, unsigned n)
 {
-	unsigned runs = bench_options(s->b)->runs;
-	double *theirs = calloc(runs, sizeof(double)), first;
+	unsigned most = bench_options(s->b)->runs, runs = 0;
+	double *theirs = calloc(most, sizeof(double)), first;
 	struct result r;
 	int error = theirs ? run_reference(s, program, &s->reference) : -ENOMEM;
 
-	for (unsigned i = 0; i < runs && !error; i++) {
-		error = run_reference(s, program, &r);
-		theirs[i] = r.seconds;
-		for (unsigned d = 0; d < n && !error && bench_wanted(s->b, series[d].design); d++) {
-			bench_progress(s->b, series[d].design, i, runs);
-			error = run_space(s, series[d].design, GUEST_PAGES, &r);
-			error = error ? error : same_result(s, series[d].design, &r);
-			series[d].seconds[i] = r.seconds;
-		}
-	}
+	for (; runs < most && !bench_enough(s->b, runs) && !error; runs++)
+		error = sample(s, program, series, n, theirs, runs);
 	first = error || !n ? 1 : sm__stats_of(series[0].seconds, runs).mean;
-	for (unsigned d = 0; d < n && !error && bench_wanted(s->b, series[d].design); d++) {
+	for (unsigned d = 0; d < n && runs && !error; d++) {
 		error = run_space(s, series[d].design, GUEST_LOCK_STATS, &r);
 		if (!error)
 			report(s, &series[d], first, theirs, runs, &r);
 	}
-	if (!error)
+	if (!error && runs)
 		report_kernel(s, theirs, runs);
 	free(theirs);
 	return error;
@@ -324,7 +333,7 @@ static int run_designs(struct setting *s, struct bench_peer *program)
 		series[n].seconds = calloc(runs, sizeof(double));
 		error = series[n++].seconds ? 0 : -ENOMEM;
 	}
-	if (!error)
+	if (!error && n)
 		error = measure(s, program, series, n);
 	for (unsigned i = 0; i < n; i++)
 		free(series[i].seconds);
