@@ -20,8 +20,20 @@ static const uint8_t advice_table[] = {
 };
 #define ADVICES (sizeof(advice_table) / sizeof(advice_table[0]))
 
+/* As many bytes as a number below n needs. */
+static uint64_t below_input(struct opgen *g, uint64_t n)
+{
+	uint64_t value = 0;
+
+	for (uint64_t range = 1; range < n && g->left; range <<= 8, g->left--)
+		value = value << 8 | *g->input++;
+	return value % n;
+}
+
 static uint64_t below(struct opgen *g, uint64_t n)
 {
+	if (g->input)
+		return below_input(g, n);
 	return sm__random_below(&g->random, n);
 }
 

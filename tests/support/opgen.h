@@ -11,6 +11,8 @@
 
 struct opgen {
 	struct sm__random random;
+	const uint8_t *input; /* decisions come from these bytes instead; NULL: from random */
+	size_t left;	      /* how many there are; then every decision is the first */
 	struct ops_config config;
 	unsigned weight[OP_KINDS]; /* share of each call; 0: never */
 	uint64_t advices;	   /* bit per entry of the table in opgen.c that may be given */
