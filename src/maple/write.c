@@ -145,42 +145,84 @@ static void classify(struct sm__write *w)
 		w->kind = SM__WRITE_REBUILD;
 }
 
-/* dst = src with entries [from, to) replaced by the fresh ones. */
+/*
+ * dst = src with entries [from, to) replaced by the fresh ones. Every place is written once, from a place
+ * that is computed: how far the rest moves costs no branch. Places that a shorter leaf has left over at
+ * its end are emptied.
+ */
 static void build_leaf(struct sm__leaf *dst, const struct sm__leaf *src, const struct sm__write *w)
 {
-	unsigned int n = src->n, left = n - (w->to - w->from) + w->nr_fresh;
-	int shift = (int)w->nr_fresh - (int)(w->to - w->from);
-	unsigned int i;
+	unsigned int tail = w->from + w->nr_fresh;
+	unsigned int shift = w->nr_fresh - (w->to - w->from); /* modulo 2^32 */
 
-	for (i = 0; i < w->from; i++) {
-		dst->last[i] = src->last[i];
-		dst->entry[i].first = src->entry[i].first;
-		atomic_store_explicit(&dst->entry[i].value, sm__leaf_value(src, i),
-				      memory_order_relaxed);
+#pragma GCC unroll 16
+	for (unsigned int i = 0; i < LEAF_SLOTS; i++) {
+		unsigned int s = i < tail ? i : i - shift;
+
+		s = s < LEAF_SLOTS ? s : LEAF_SLOTS - 1;
+		dst->last[i] = src->last[s];
+		dst->entry[i].first = src->entry[s].first;
+		atomic_store_explicit(
+			&dst->entry[i].value,
+			atomic_load_explicit(&src->entry[s].value, memory_order_relaxed),
+			memory_order_relaxed);
 	}
-	for (i = 0; i < w->nr_fresh; i++) {
+	for (unsigned int i = 0; i < w->nr_fresh; i++) {
 		dst->last[w->from + i] = w->fresh[i].last;
 		dst->entry[w->from + i].first = w->fresh[i].first;
 		atomic_store_explicit(&dst->entry[w->from + i].value, w->fresh[i].value,
 				      memory_order_relaxed);
 	}
-	for (i = w->to; i < n; i++) {
-		dst->last[(int)i + shift] = src->last[i];
-		dst->entry[(int)i + shift].first = src->entry[i].first;
-		atomic_store_explicit(&dst->entry[(int)i + shift].value, sm__leaf_value(src, i),
-				      memory_order_relaxed);
-	}
-	for (i = left; i < LEAF_SLOTS; i++) {
+	for (unsigned int i = LEAF_SLOTS + shift; i < LEAF_SLOTS; i++) {
 		dst->last[i] = SM__KEY_MAX;
 		dst->entry[i].first = 0;
 		atomic_store_explicit(&dst->entry[i].value, NULL, memory_order_relaxed);
 	}
-	dst->n = left;
+	dst->n = src->n + shift;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * The largest gap of the leaf after the store, from the one it had: only the gaps from the end of entry
+ * from - 1 to the begin of entry `to` change. The whole leaf is looked at only when the largest was among them and
+ * what came is smaller.
+ */
+static uint64_t gap_after(const struct sm__write *w, const struct sm__leaf *fresh, uint64_t had)
+{
+	const struct sm_cursor_path *p = &w->c->path;
+	const struct sm__leaf *old = sm__path_leaf(p);
+	uint64_t at = w->from ? old->last[w->from - 1] + 1 : sm__path_min(p, 0), now = at;
+	uint64_t went = 0, came = 0;
+
+	for (unsigned int i = w->from; i < w->to; i++) {
+		went = larger(went, old->entry[i].first - at);
+		at = old->last[i] + 1;
+	}
+	for (unsigned int i = 0; i < w->nr_fresh; i++) {
+		came = larger(came, w->fresh[i].first - now);
+		now = w->fresh[i].last + 1;
+	}
+	if (w->to < old->n) {
+		went = larger(went, old->entry[w->to].first - at);
+		came = larger(came, old->entry[w->to].first - now);
+	} else if (sm__path_is_last(p, 0)) {
+		/* To the last of all keys; 0 stands for the one after it. */
+		went = larger(went, at ? SM__KEY_MAX - at + 1 : 0);
+		came = larger(came, now ? SM__KEY_MAX - now + 1 : 0);
+	}
+	if (sm__likely(went < had || came >= had))
+		return larger(went < had ? had : 0, came);
+	return sm__leaf_gap(fresh, sm__path_min(p, 0), sm__path_is_last(p, 0));
 }
 
 /* The leaf on the path gives way to `fresh`, which covers the same keys. */
-static void publish_leaf(struct sm_cursor *c, struct sm__leaf *fresh)
+static void publish_leaf(struct sm__write *w, struct sm__leaf *fresh)
 {
+	struct sm_cursor *c = w->c;
 	struct sm_maple *t = c->tree;
 	struct sm__leaf *old = sm__path_leaf(&c->path);
 	struct sm__inner *parent;
@@ -192,9 +234,7 @@ static void publish_leaf(struct sm_cursor *c, struct sm__leaf *fresh)
 		parent = sm__path_inner(&c->path, 1);
 		/* Release: pairs with sm__inner_child (C2 of node.h). */
 		atomic_store_explicit(&parent->child[c->path.slot[1]], fresh, memory_order_release);
-		sm__gap_set(&c->path, 1,
-			    sm__leaf_gap(fresh, sm__path_min(&c->path, 0),
-					 sm__path_is_last(&c->path, 0)));
+		sm__gap_set(&c->path, 1, gap_after(w, fresh, parent->gap[c->path.slot[1]]));
 	}
 	c->path.node[0] = fresh;
 	c->version = ++t->version;
@@ -209,7 +249,7 @@ static int write_leaf(struct sm__write *w)
 	if (sm__unlikely(!fresh))
 		return -ENOMEM;
 	build_leaf(fresh, sm__path_leaf(&c->path), w);
-	publish_leaf(c, fresh);
+	publish_leaf(w, fresh);
 	c->path.slot[0] = (uint8_t)(w->from + w->before);
 	return 0;
 }

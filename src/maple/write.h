@@ -17,7 +17,7 @@ enum {
 	LEAF_MIN = 4,
 	LEAF_MERGE = 8,
 	/* A full leaf shares with a neighbour that has at most so many entries; else it splits. */
-	LEAF_SHARE = 6,
+	LEAF_SHARE = 7,
 	INNER_MIN = 6,
 	INNER_MERGE = 13,
 	/* Leaves that one store can need: ten left, three new, ten right. */
