@@ -102,6 +102,14 @@ uint64_t sm__rcu_backlog(void)
 	return atomic_load_explicit(&nr_queued, memory_order_relaxed) - done;
 }
 
+void sm__rcu_for_each_queued(void (*fn)(struct rcu_head *head))
+{
+	struct rcu_head *head = atomic_load_explicit(&queue, memory_order_acquire);
+
+	for (; head; head = (struct rcu_head *)(void *)head->next.next)
+		fn(head);
+}
+
 /* Everything queued so far, oldest first. */
 static struct rcu_head *take_batch(void)
 {

@@ -91,6 +91,9 @@ void sm__rcu_start(void);
 void sm__rcu_set_tick(unsigned int (*tick)(void));
 void sm__rcu_tick_in(unsigned int ms);
 
+/* In the child of a fork, before anything else runs there: calls fn for each queued callback. */
+void sm__rcu_for_each_queued(void (*fn)(struct rcu_head *head));
+
 /* Callbacks that wait. */
 uint64_t sm__rcu_backlog(void);
 

@@ -163,10 +163,15 @@ void sm__slab_class_fini(struct sm__slab_class *class)
 {
 	struct sm__chunk *chunk, *next;
 
-	/* acquire: pairs with the release of the last callback that touched a slab */
-	while (atomic_load_explicit(&class->nr_releasing, memory_order_acquire) ||
-	       atomic_load_explicit(&class->nr_deferred, memory_order_acquire))
-		sm__rcu_barrier();
+	/*
+	 * acquire: pairs with the release of the last callback that touched a slab. Two barriers do (a
+	 * callback may have queued one more); what is left then was left by threads that a fork lost.
+	 */
+	for (int i = 0; i < 2; i++) {
+		if (atomic_load_explicit(&class->nr_releasing, memory_order_acquire) ||
+		    atomic_load_explicit(&class->nr_deferred, memory_order_acquire))
+			sm__rcu_barrier();
+	}
 	for (unsigned int n = 0; n < class->nodes; n++) {
 		sm__list_for_each_safe (chunk, next, &class->node[n].chunks, link) {
 			sm__list_del(&chunk->link);
@@ -191,21 +196,22 @@ static unsigned int free_objects(const struct sm__slab_class *class, struct sm__
 	return n;
 }
 
-/* Calls fn for every slab in use; the node's lock is held meanwhile. */
-static void for_each_slab(struct sm__slab_class *class,
-			  void (*fn)(struct sm__slab_class *, struct sm__slab *, void *), void *arg)
+void sm__slab_for_each(struct sm__slab_class *class, bool locked,
+		       void (*fn)(struct sm__slab_class *, struct sm__slab *, void *), void *arg)
 {
 	struct sm__chunk *chunk;
 
 	for (unsigned int n = 0; n < class->nodes; n++) {
-		sm__spin_lock(&class->node[n].lock);
+		if (!locked)
+			sm__spin_lock(&class->node[n].lock);
 		sm__list_for_each_entry (chunk, &class->node[n].chunks, link) {
 			for (unsigned int i = class->first; i < class->slabs; i++) {
 				if (slot_in_use(chunk, i))
 					fn(class, &chunk->slabs[i], arg);
 			}
 		}
-		sm__spin_unlock(&class->node[n].lock);
+		if (!locked)
+			sm__spin_unlock(&class->node[n].lock);
 	}
 }
 
@@ -222,7 +228,7 @@ struct sm__slab_count sm__slab_count(struct sm__slab_class *class)
 	struct sm__slab_count count = { 0 };
 	uint64_t chunks = 0;
 
-	for_each_slab(class, count_slab, &count);
+	sm__slab_for_each(class, false, count_slab, &count);
 	for (unsigned int n = 0; n < class->nodes; n++) {
 		sm__spin_lock(&class->node[n].lock);
 		chunks += class->node[n].nr_chunks;
@@ -277,7 +283,7 @@ bool sm__slab_is_valid(struct sm__slab_class *class, char *why, size_t size)
 	uint64_t partial = 0, empty = 0;
 	struct sm__slab *slab;
 
-	for_each_slab(class, check_slab, &check);
+	sm__slab_for_each(class, false, check_slab, &check);
 	for (unsigned int n = 0; n < class->nodes; n++) {
 		uint64_t before = partial;
 
@@ -349,7 +355,7 @@ uint64_t sm__slab_held(struct sm__slab_class *class)
 {
 	uint64_t held = 0;
 
-	for_each_slab(class, count_held, &held);
+	sm__slab_for_each(class, false, count_held, &held);
 	return held;
 }
 #endif

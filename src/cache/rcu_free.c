@@ -301,8 +301,11 @@ static void fork_after(bool in_child)
 {
 	struct sm_cache *c;
 
-	(void)in_child;
+	if (in_child)
+		sm__slab_fork_see_queue();
 	sm__list_for_each_entry (c, &caches, link) {
+		if (in_child)
+			sm__slab_fork_repair(&c->objects);
 		sm__slab_unlock_all(&c->sheaves);
 		sm__slab_unlock_all(&c->objects);
 		for (unsigned int n = c->nodes; n-- > 0;)

@@ -4,8 +4,9 @@
  * trylock.
  *
  * Sequences. Each begins by naming its descriptor in the thread's struct rseq and ends with one store
- * (or one lock cmpxchg). Preempted, moved or interrupted before that, it starts again, so all it read
- * is of one CPU and of one moment. It is excluded from a slot by any change of main that
+ * (or one lock cmpxchg). Preempted, moved or interrupted before that, it is sent out as if it had found
+ * nothing, so what it did commit was decided on one CPU and at one moment. It is excluded from a slot
+ * by any change of main that
  *  - another thread of the same CPU makes: that thread ran, so the sequence was preempted;
  *  - a thread elsewhere makes, once that has called sm__percpu_fence.
  * The descriptor stays named after the end; the kernel clears it when it next looks. So the code must
@@ -39,19 +40,22 @@ _Static_assert(offsetof(struct sm_sheaf, word) == 0 && offsetof(struct sm__slot,
 	"9:\t.long 0, 0\n\t"                            \
 	".quad 1f, 2f - 1f, 4f\n\t"                     \
 	".popsection\n"                                 \
-	"0:\tleaq 9b(%%rip), " scratch "\n\t"           \
+	"\tleaq 9b(%%rip), " scratch "\n\t"             \
 	"movq " scratch ", %%fs:8(%[offset])\n"         \
 	"1:\tmovl %%fs:4(%[offset]), " scratch32 "\n\t" \
 	"cmpl %[cpus], " scratch32 "\n\t"               \
 	"jae 5f\n\t"                                    \
 	"shlq %[shift], " scratch "\n\t"
 
-/* The abort handler, and the way out at label 5. */
+/*
+ * The abort handler and the way out at label 5 are one: an aborted sequence has done nothing, and says so.
+ * Were it to start again, a thread that is single-stepped, or signalled without end, would stay in it.
+ */
 #define SEQUENCE_END(leave)                       \
 	".pushsection __rseq_failure, \"ax\"\n\t" \
 	".byte 0x0f, 0xb9, 0x3d\n\t"              \
 	".long %c[signature]\n"                   \
-	"4:\tjmp 0b\n"                            \
+	"4:\n"                                    \
 	"5:\t" leave "\n\t"                       \
 	".popsection\n\t"
 

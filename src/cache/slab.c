@@ -472,6 +472,7 @@ static void deferred_callback(struct rcu_head *head)
 	uint64_t count = 0;
 
 	memcpy(done, slab->waiting, sizeof(done));
+	memset(slab->waiting, 0, sizeof(slab->waiting));
 	/* Objects still have their bits cleared, so the slab cannot go while we go on with it. */
 	atomic_store_explicit(&slab->rcu_queued, 0, memory_order_seq_cst);
 	queue_deferred(class, slab);
@@ -496,6 +497,50 @@ void sm__slab_free_deferred(struct sm__slab_class *class, void *object)
 				 memory_order_seq_cst);
 	if (!atomic_load_explicit(&slab->rcu_queued, memory_order_seq_cst))
 		queue_deferred(class, slab);
+}
+
+enum { QUEUED = 1, SEEN_QUEUED = 2 }; /* rcu_queued; SEEN only inside the repair */
+
+static void mark_seen(struct rcu_head *head)
+{
+	if (head->func == deferred_callback)
+		atomic_store_explicit(&sm__container_of(head, struct sm__slab, rcu)->rcu_queued,
+				      SEEN_QUEUED, memory_order_relaxed);
+}
+
+void sm__slab_fork_see_queue(void)
+{
+	sm__rcu_for_each_queued(mark_seen);
+}
+
+static void repair(struct sm__slab_class *class, struct sm__slab *slab, void *arg)
+{
+	uint64_t *deferred = arg;
+	bool queued = atomic_load_explicit(&slab->rcu_queued, memory_order_relaxed) == SEEN_QUEUED;
+	uint64_t lost = 0;
+
+	for (unsigned int w = 0; w < class->words; w++) {
+		if (!queued) /* its thread got no further than waiting[] */
+			atomic_fetch_or_explicit(&slab->pending[w], slab->waiting[w],
+						 memory_order_relaxed);
+		lost |= atomic_load_explicit(&slab->pending[w], memory_order_relaxed);
+		*deferred += (unsigned int)__builtin_popcountll(
+			atomic_load_explicit(&slab->pending[w], memory_order_relaxed) |
+			slab->waiting[w]);
+		if (!queued)
+			slab->waiting[w] = 0;
+	}
+	atomic_store_explicit(&slab->rcu_queued, queued ? QUEUED : 0, memory_order_relaxed);
+	if (!queued && lost)
+		queue_deferred(class, slab);
+}
+
+void sm__slab_fork_repair(struct sm__slab_class *class)
+{
+	uint64_t deferred = 0;
+
+	sm__slab_for_each(class, true, repair, &deferred);
+	atomic_store_explicit(&class->nr_deferred, deferred, memory_order_relaxed);
 }
 
 void sm__slab_shrink(struct sm__slab_class *class)

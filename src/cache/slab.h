@@ -152,6 +152,10 @@ void sm__slab_free_deferred(struct sm__slab_class *class, void *object);
 /* Gives every slab without objects back. */
 void sm__slab_shrink(struct sm__slab_class *class);
 
+/* Calls fn for every slab in use; the node's lock is held meanwhile unless the caller has it. */
+void sm__slab_for_each(struct sm__slab_class *class, bool locked,
+		       void (*fn)(struct sm__slab_class *, struct sm__slab *, void *), void *arg);
+
 /* Objects outside the slabs, slabs in use, bytes mapped; takes the node locks. */
 struct sm__slab_count {
 	uint64_t slabs, taken, reserved, committed;
@@ -177,6 +181,13 @@ unsigned int sm__slab_drain(struct sm__slab_class *class, struct sm__slab *slab,
 struct sm__slab *sm__slab_free_claim(struct sm__slab_class *class, void *object);
 /* Ends the ownership. */
 void sm__slab_thaw(struct sm__slab_class *class, struct sm__slab *slab);
+
+/*
+ * In the child of a fork: threads that were about to defer an object, or to queue its slab, are gone;
+ * what they left half done is found again and queued. see_queue comes first, once for all classes.
+ */
+void sm__slab_fork_see_queue(void);
+void sm__slab_fork_repair(struct sm__slab_class *class);
 
 void sm__slab_lock_all(struct sm__slab_class *class);
 void sm__slab_unlock_all(struct sm__slab_class *class);
