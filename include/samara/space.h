@@ -229,7 +229,8 @@ SM_API int sm_mseal(struct sm_space *space, sm_addr addr, uint64_t length, uint6
 /*
  * Names anonymous memory, as prctl(PR_SET_VMA_ANON_NAME). name: up to 79 printable characters
  * without \ ` $ [ ]; NULL takes the name away.
- * Return: 0, -EINVAL, -ENOMEM, -EBADF (a file mapping).
+ * Return: 0, -EINVAL, -ENOMEM (a hole; the mapped parts are named), -EAGAIN (no memory, or the map
+ *         count), -EBADF (a file mapping), -EINTR.
  */
 SM_API int sm_set_anon_name(struct sm_space *space, sm_addr addr, uint64_t length,
 			    const char *name);

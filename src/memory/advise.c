@@ -64,13 +64,16 @@ static void lazyfree_one(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr,
 	sm__pte e = atomic_load_explicit(slot->entry, memory_order_relaxed);
 	struct sm__frame *f = sm__frame(mm->pool, sm__pte_pfn(e));
 
-	if (!(e & SM__PTE_ANON) || slot->level ||
-	    atomic_load_explicit(&f->refs, memory_order_acquire) != 1)
+	unsigned frames = slot->level ? SM__HUGE_FRAMES : 1;
+
+	if (!(e & SM__PTE_ANON) || atomic_load_explicit(&f->refs, memory_order_acquire) != 1)
 		return;
 	/* Its only user, table locked: nobody else changes its flags (frame.h I5). */
-	atomic_store_explicit(
-		&f->flags, atomic_load_explicit(&f->flags, memory_order_relaxed) | SM__F_LAZYFREE,
-		memory_order_release);
+	for (unsigned i = 0; i < frames; i++)
+		atomic_store_explicit(&f[i].flags,
+				      atomic_load_explicit(&f[i].flags, memory_order_relaxed) |
+					      SM__F_LAZYFREE,
+				      memory_order_release);
 	weaken(mm, slot, addr, SM__PTE_D | SM__PTE_A, g);
 }
 

@@ -100,7 +100,6 @@ void sm__madvise_init(struct sm__madvise *m, struct sm_space *s, const struct sm
 	m->lock = row->lock;
 	m->remote = false;
 	m->flush_once = (row->traits & SM__ADVICE_GATHERS) && s->design.advice >= SM_ADVICE_BATCHED;
-	m->moved = false;
 	m->vma = m->prev = NULL;
 	m->name = NULL;
 	m->work.space = s;
@@ -142,7 +141,6 @@ void sm__madvise_unlock(struct sm__madvise *m)
 void sm__madvise_let_go(struct sm__madvise *m)
 {
 	sm__op_unlock(&m->op);
-	m->moved = true;
 	m->vma = NULL;
 }
 
@@ -160,19 +158,27 @@ static bool sealed(const struct sm__madvise *m, const struct sm__vma *v)
 	       !(v->flags & SM_VM_WRITE);
 }
 
-static int apply_flags(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
+int sm__madvise_change(struct sm__madvise *m, struct sm__vma *v, const sm_addr range[2],
+		       uint64_t flags, struct sm__name *name)
 {
 	struct sm__change c = { .op = &m->op,
 				.vma = v,
 				.prev = m->prev,
-				.start = start,
-				.end = end,
-				.flags = (v->flags & ~m->row->clear) | m->row->set,
-				.name = v->name };
+				.start = range[0],
+				.end = range[1],
+				.flags = flags,
+				.name = name };
 	int err = sm__change(&c);
 
 	m->prev = c.vma;
 	return err == -ENOMEM ? -EAGAIN : err;
+}
+
+static int apply_flags(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
+{
+	const sm_addr range[2] = { start, end };
+
+	return sm__madvise_change(m, v, range, (v->flags & ~m->row->clear) | m->row->set, v->name);
 }
 
 static int apply(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
@@ -241,7 +247,6 @@ static int walk(struct sm__madvise *m)
 				break;
 		}
 		stop = v->end < m->end ? v->end : m->end;
-		m->moved = false;
 		err = apply(m, v, at, stop);
 		if (err)
 			return err;

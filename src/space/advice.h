@@ -94,7 +94,6 @@ struct sm__madvise {
 	uint8_t lock;	    /* enum sm__advice_lock, as it is now */
 	bool remote;
 	bool flush_once;	/* one flush for the whole call */
-	bool moved;		/* the lock was let go in between: VMAs are looked up anew */
 	struct sm__vma *vma;	/* the VMA that is read-locked (lock VMA), or last seen (READ) */
 	struct sm__vma *prev;	/* WRITE: what ends where the rest of the range begins */
 	struct sm__name *name;	/* for sm_set_anon_name */
@@ -109,6 +108,9 @@ int sm__madvise_lock(struct sm__madvise *m);
 int sm__madvise_check(struct sm__madvise *m, sm_addr addr, uint64_t length);
 int sm__madvise_do(struct sm__madvise *m);
 void sm__madvise_unlock(struct sm__madvise *m);
+/* Gives a range of v other flags or another name. -EAGAIN where that needed memory or a split. */
+int sm__madvise_change(struct sm__madvise *m, struct sm__vma *v, const sm_addr range[2],
+		       uint64_t flags, struct sm__name *name);
 
 /* Lets the lock go and takes it again; -EINTR: it is not held. */
 void sm__madvise_let_go(struct sm__madvise *m);

@@ -40,21 +40,12 @@ static int make_name(const char *text, struct sm__name **out)
 
 static int name_vma(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
 {
-	struct sm__change c = { .op = &m->op,
-				.vma = v,
-				.prev = m->prev,
-				.start = start,
-				.end = end,
-				.flags = v->flags,
-				.name = m->name };
-	int err;
+	const sm_addr range[2] = { start, end };
 
 	/* shared anonymous memory has a file of the library's own */
 	if (v->file && !(sm_file_info(v->file)->mode & SM_FILE_VOLATILE))
 		return -EBADF;
-	err = sm__change(&c);
-	m->prev = c.vma;
-	return err;
+	return sm__madvise_change(m, v, range, v->flags, m->name);
 }
 
 int sm_set_anon_name(struct sm_space *s, sm_addr addr, uint64_t length, const char *name)
@@ -80,5 +71,5 @@ int sm_set_anon_name(struct sm_space *s, sm_addr addr, uint64_t length, const ch
 		sm__madvise_unlock(&m);
 	}
 	sm__name_put(m.name);
-	return err == -EAGAIN ? -ENOMEM : err;
+	return err;
 }

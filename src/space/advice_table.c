@@ -148,9 +148,15 @@ static int remove_guards(struct sm__madvise *m, struct sm__vma *v, sm_addr start
 	return pages(m, SM__PAGES_UNGUARD, v, (const sm_addr[2]){ start, end });
 }
 
+/* What one entry of the second level maps: 2 MiB where pages are 4 KiB. 0: no huge pages here. */
+static uint64_t huge_size(const struct sm_space *s)
+{
+	return s->host->o.huge_page ? s->page_size << 9 : 0;
+}
+
 static int may_be_huge(const struct sm_space *s, const struct sm__vma *v)
 {
-	uint64_t huge = s->host->o.huge_page;
+	uint64_t huge = huge_size(s);
 
 	if (!huge || (v->flags & (special | SM_VM_HUGETLB | SM_VM_NOHUGEPAGE)) ||
 	    !is_private_anonymous(v))
@@ -161,15 +167,14 @@ static int may_be_huge(const struct sm_space *s, const struct sm__vma *v)
 /* Goes on after a block that cannot be had; the last failure is the answer. */
 static int collapse(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
 {
-	uint64_t huge = m->s->host->o.huge_page;
+	uint64_t huge = huge_size(m->s);
 	int err = may_be_huge(m->s, v);
 
 	if (err)
 		return err;
 	for (sm_addr at = SM__ALIGN_UP(start, huge); at + huge <= end; at += huge) {
-		int one = m->s->backend->advise ? pages(m, SM__PAGES_COLLAPSE, v,
-							(const sm_addr[2]){ at, at + huge })
-						: -EINVAL;
+		const sm_addr block[2] = { at, at + huge };
+		int one = m->s->backend->advise ? pages(m, SM__PAGES_COLLAPSE, v, block) : -EINVAL;
 
 		if (one)
 			err = one;
@@ -177,22 +182,6 @@ static int collapse(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_
 			break;
 	}
 	return err;
-}
-
-static int set_flags(struct sm__madvise *m, struct sm__vma *v, const sm_addr range[2],
-		     uint64_t flags)
-{
-	struct sm__change c = { .op = &m->op,
-				.vma = v,
-				.prev = m->prev,
-				.start = range[0],
-				.end = range[1],
-				.flags = flags,
-				.name = v->name };
-	int err = sm__change(&c);
-
-	m->prev = c.vma;
-	return err == -ENOMEM ? -EAGAIN : err;
 }
 
 static int merge_equal(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
@@ -205,7 +194,7 @@ static int merge_equal(struct sm__madvise *m, struct sm__vma *v, sm_addr start, 
 		m->prev = v;
 		return 0;
 	}
-	return set_flags(m, v, range, v->flags | SM_VM_MERGEABLE);
+	return sm__madvise_change(m, v, range, v->flags | SM_VM_MERGEABLE, v->name);
 }
 
 static int unmerge(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_addr end)
@@ -220,7 +209,7 @@ static int unmerge(struct sm__madvise *m, struct sm__vma *v, sm_addr start, sm_a
 	err = pages(m, SM__PAGES_UNMERGE, v, range);
 	if (err)
 		return err == -ENOMEM ? -EAGAIN : err;
-	return set_flags(m, v, range, v->flags & ~(uint64_t)SM_VM_MERGEABLE);
+	return sm__madvise_change(m, v, range, v->flags & ~(uint64_t)SM_VM_MERGEABLE, v->name);
 }
 
 /* ---- the rows ---- */

@@ -50,6 +50,7 @@ static struct sm_space *new_space(const char *design)
 	struct sm_space *s;
 
 	sm_space_options_init(&o);
+	o.range_end &= ~0xffffull; /* a page boundary for every page size */
 	o.backend = SM_BACKEND_SOFT;
 	o.capabilities = SM_CAP_NICE | SM_CAP_ADMIN | SM_CAP_IPC_LOCK;
 	assert_int_equal(sm_design_parse(design, &o.design, NULL, 0), 0);
@@ -411,6 +412,60 @@ static void huge_pages_split(void **state)
 	sm_space_destroy(s);
 }
 
+/* A huge page that was freed lazily goes in 4 KiB pieces, unless it was written again. */
+static void huge_pages_freed_lazily(void **state)
+{
+	struct sm_space *s = new_space("samara");
+
+	(void)state;
+	map_pages(s, BASE, 2 * HUGE);
+	assert_int_equal(sm_madvise(s, BASE, 2 * HUGE, SM_MADV_HUGEPAGE), 0);
+	put_token(s, BASE, 1);
+	put_token(s, BASE + HUGE, 2);
+	assert_int_equal(sm_madvise(s, BASE, 2 * HUGE, SM_MADV_FREE), 0);
+	assert_int_equal(get_token(s, BASE), 1);
+	put_token(s, BASE + HUGE + 7 * PAGE, 3);
+	assert_int_equal(sm_reclaim(host, 2000), 512);
+	assert_int_equal(get_token(s, BASE), 0);
+	assert_int_equal(get_token(s, BASE + HUGE), 2);
+	assert_int_equal(get_token(s, BASE + HUGE + 7 * PAGE), 3);
+	sm_space_destroy(s);
+}
+
+/* 16 KiB pages: everything counts in them, and a huge page is what 512 of them are. */
+static void other_page_sizes(void **state)
+{
+	const uint64_t page = 16384, huge = page * 512;
+	struct sm_host_options o;
+	struct sm_space *s;
+	unsigned char vec[4];
+
+	assert_int_equal(sm_host_destroy(host), 0);
+	sm_host_options_init(&o);
+	o.page_size = page;
+	o.frame_bytes = 128ull << 20;
+	host = sm_host_create(&o, NULL);
+	assert_non_null(host);
+	s = new_space("samara");
+	map_pages(s, BASE, 3 * huge);
+	for (unsigned i = 0; i < 4; i++)
+		put_token(s, BASE + i * page, 1 + i);
+	assert_int_equal(sm_madvise(s, BASE + PAGE, page, SM_MADV_DONTNEED), -EINVAL);
+	assert_int_equal(sm_madvise(s, BASE + page, 1, SM_MADV_DONTNEED), 0);
+	assert_int_equal(sm_madvise(s, BASE + 2 * page, page, SM_MADV_GUARD_INSTALL), 0);
+	assert_int_equal(sm_mincore(s, BASE, 4 * page, vec), 0);
+	assert_memory_equal(vec, ((const unsigned char[]){ 1, 0, 0, 1 }), 4);
+	assert_int_equal(get_token(s, BASE + page), 0);
+	assert_int_equal(sm_madvise(s, BASE, huge, SM_MADV_COLLAPSE), -EINVAL);
+	put_token(s, BASE + huge, 5);
+	assert_int_equal(sm_madvise(s, BASE + huge, huge, SM_MADV_COLLAPSE), 0);
+	assert_int_equal(get_token(s, BASE + huge), 5);
+	assert_int_equal(sm_munmap(s, BASE + huge + page, page), 0);
+	assert_int_equal(get_token(s, BASE + huge), 5);
+	sm_space_destroy(s);
+	(void)state;
+}
+
 static void collapse_keeps_contents(void **state)
 {
 	struct sm_space *s = new_space("samara"), *child;
@@ -545,7 +600,9 @@ int main(void)
 		TEST(droppable_pages_are_dropped),
 		TEST(equal_pages_become_one),
 		TEST(huge_pages_split),
+		TEST(huge_pages_freed_lazily),
 		TEST(collapse_keeps_contents),
+		TEST(other_page_sizes),
 		TEST(broken_pages),
 		TEST(every_allocation_fails_in_turn),
 	};
