@@ -60,6 +60,7 @@ static struct child {
 } self;
 
 static char text[1 << 20];
+static unsigned char core[OPS_MAX_PAGES]; /* of the last mincore */
 static sigjmp_buf out_of_touch;
 static volatile int touch_signal, touch_code;
 
@@ -324,7 +325,6 @@ static int fd_of(uint64_t fd)
 
 static int64_t system_call(const struct op *op)
 {
-	static unsigned char core[OPS_MAX_PAGES];
 	const uint64_t *a = op->arg;
 	bool anon = a[3] & MAP_ANONYMOUS;
 
@@ -560,6 +560,8 @@ static void run_list(const struct op *ops, size_t n)
 		}
 		if (exists)
 			observe(o);
+		if (exists && ops[i].kind == OP_MINCORE && o->result == 0)
+			o->token = obs_core_token(self.config, o, &ops[i], core);
 		if (exists && !self.config->map_count && (i % FLAGS_EVERY == 0 || i + 1 == n))
 			observe_flags(o);
 		pass_turn(i);

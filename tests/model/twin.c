@@ -687,7 +687,7 @@ static int64_t dispatch(struct call *c, const struct op *op, struct observation 
 	case OP_MSEAL:
 		return twin_mseal(c, a[0], a[1], a[2]);
 	case OP_MINCORE:
-		return twin_mincore(c, a[0], a[1]);
+		return twin_mincore(c, a[0], a[1], c->w->core);
 	case OP_MSYNC:
 		return twin_msync(c, a[0], a[1], a[2]);
 	case OP_PMADVISE:
@@ -744,6 +744,9 @@ void twin_apply(struct twin_world *w, const struct op *op, struct observation *o
 	if (op->kind == OP_WRITE)
 		o->token = 0;
 	observe(&c, o);
+	if (op->kind == OP_MINCORE && o->result == 0)
+		o->token = obs_core_token(&w->config, o, op, w->core);
+	o->token_any |= op->kind == OP_MINCORE && w->core_any;
 }
 
 const char *twin_check(const struct twin_world *w, const struct twin *t)

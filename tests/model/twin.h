@@ -25,7 +25,9 @@ struct twin_page {
 	uint64_t pgoff; /* page of the file; of private memory the page number it was first at */
 	uint32_t anon;	/* anon identity of the VMA, 0: never faulted */
 
-	bool own;   /* a private page is here, with this token */
+	bool own;  /* a private page is here, with this token */
+	bool zero; /* no page is, but a read has found the page of zeroes */
+	bool maybe; /* zero was inherited by fork: Linux copies that of areas with an identity only */
 	bool lazy;  /* freed lazily: token or zero */
 	bool guard; /* guard marker */
 	uint64_t token;
@@ -56,6 +58,8 @@ struct twin_world {
 	uint32_t next_anon;
 	struct twin *space[OPS_SPACES];
 	struct obs_files seen;
+	unsigned char core[OPS_MAX_PAGES]; /* of the last mincore */
+	bool core_any;			   /* it says nothing certain */
 };
 
 struct twin_world *twin_create(const struct ops_config *config);

@@ -97,7 +97,7 @@ static void zap(struct call *c, struct span s, bool guards_too)
 	for (unsigned i = s.first; i < s.end; i++) {
 		struct twin_page *p = &c->t->page[i];
 
-		p->own = p->lazy = false;
+		p->own = p->zero = p->maybe = p->lazy = false;
 		p->token = 0;
 		p->guard = p->guard && !guards_too;
 	}
@@ -328,7 +328,7 @@ int64_t twin_mseal(struct call *c, uint64_t addr, uint64_t len, uint64_t flags)
 	return 0;
 }
 
-int64_t twin_mincore(struct call *c, uint64_t addr, uint64_t len)
+int64_t twin_mincore(struct call *c, uint64_t addr, uint64_t len, unsigned char *core)
 {
 	struct span s;
 
@@ -340,6 +340,11 @@ int64_t twin_mincore(struct call *c, uint64_t addr, uint64_t len)
 	for (unsigned i = s.first; i < s.end; i++) {
 		if (!has_vma(c, i))
 			return -ENOMEM;
+	}
+	c->w->core_any = false;
+	for (unsigned i = s.first; i < s.end; i++) {
+		core[i - s.first] = c->t->page[i].own || c->t->page[i].zero;
+		c->w->core_any |= c->t->page[i].maybe;
 	}
 	return 0;
 }

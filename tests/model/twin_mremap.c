@@ -98,10 +98,12 @@ static void copy_vma(struct call *c, struct span from, struct span to)
 			struct twin_page *s = &p[from.first + i];
 
 			d->own = s->own;
+			d->zero = s->zero;
+			d->maybe = s->maybe;
 			d->lazy = s->lazy;
 			d->guard = s->guard;
 			d->token = s->token;
-			s->own = s->lazy = s->guard = false;
+			s->own = s->zero = s->maybe = s->lazy = s->guard = false;
 			s->token = 0;
 		}
 	}
@@ -218,7 +220,7 @@ static int64_t grow(struct call *c, struct move *m)
 
 			*p = p[-1];
 			p->pgoff++;
-			p->starts = p->own = p->lazy = p->guard = false;
+			p->starts = p->own = p->zero = p->maybe = p->lazy = p->guard = false;
 			p->token = 0;
 		}
 		merge_new(c, more);

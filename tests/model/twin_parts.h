@@ -85,7 +85,7 @@ int64_t twin_process_madvise(struct call *c, const struct op *op);
 int64_t twin_mlock(struct call *c, uint64_t addr, uint64_t len, uint64_t flags);
 int64_t twin_munlock(struct call *c, uint64_t addr, uint64_t len);
 int64_t twin_mseal(struct call *c, uint64_t addr, uint64_t len, uint64_t flags);
-int64_t twin_mincore(struct call *c, uint64_t addr, uint64_t len);
+int64_t twin_mincore(struct call *c, uint64_t addr, uint64_t len, unsigned char *core);
 int64_t twin_msync(struct call *c, uint64_t addr, uint64_t len, uint64_t flags);
 int64_t twin_mremap(struct call *c, const struct op *op);
 int64_t twin_truncate(struct call *c, uint64_t fd, uint64_t size);

@@ -64,13 +64,17 @@ enum touch fault_in(struct call *c, unsigned page, bool write)
 		return TOUCH_SEGV;
 	if (p->own)
 		return TOUCH_OK;
-	if (p->flags & VF_MAYSHARE || !write)
+	if (p->flags & VF_MAYSHARE || !write) {
+		p->zero = p->file < 0;
+		p->maybe = false;
 		return beyond_end(c, p) ? TOUCH_BUS : TOUCH_OK;
+	}
 	anon_prepare(c, page);
 	if (beyond_end(c, p))
 		return TOUCH_BUS;
 	p->token = p->file < 0 ? 0 : *file_token(c, p);
 	p->own = true;
+	p->zero = p->maybe = false;
 	return TOUCH_OK;
 }
 
@@ -117,7 +121,7 @@ static bool grow_down(struct call *c, unsigned page)
 
 		*n = n[1];
 		n->pgoff--;
-		n->own = n->lazy = n->guard = false;
+		n->own = n->zero = n->maybe = n->lazy = n->guard = false;
 		n->token = 0;
 		n[1].starts = false;
 	}
@@ -218,8 +222,10 @@ int64_t twin_fork(struct call *c, unsigned number)
 			p->cloned = true;
 			p->anon = p->starts ? ++c->w->next_anon : p[-1].anon;
 		}
+		p->maybe = p->zero || p->maybe;
+		p->zero = false;
 		if (p->flags & VF_WIPEONFORK) {
-			p->own = p->lazy = p->guard = p->cloned = false;
+			p->own = p->maybe = p->lazy = p->guard = p->cloned = false;
 			p->token = 0;
 			p->anon = 0;
 		}

@@ -34,6 +34,7 @@ struct library {
 	const struct ops_config *config;
 	size_t room;
 	struct observation *log;
+	unsigned char core[OPS_MAX_PAGES]; /* of the last mincore */
 };
 
 static uint64_t object_size(void *arg)
@@ -269,7 +270,6 @@ static int64_t fork_space(struct library *l, unsigned from, uint64_t number)
 
 static int64_t call(struct library *l, const struct op *op, struct observation *o)
 {
-	static unsigned char core[OPS_MAX_PAGES];
 	struct sm_space *s = l->space[op->space];
 	const uint64_t *a = op->arg;
 
@@ -298,7 +298,7 @@ static int64_t call(struct library *l, const struct op *op, struct observation *
 	case OP_MSEAL:
 		return sm_mseal(s, a[0], a[1], a[2]);
 	case OP_MINCORE:
-		return sm_mincore(s, a[0], a[1], core);
+		return sm_mincore(s, a[0], a[1], l->core);
 	case OP_MSYNC:
 		return sm_msync(s, a[0], a[1], (int)a[2]);
 	case OP_PMADVISE:
@@ -416,6 +416,8 @@ const struct observation *library_run(void *arg, const struct ops_config *config
 		}
 		o->result = call(l, &ops[i], o);
 		observe(l, l->space[ops[i].space], o);
+		if (ops[i].kind == OP_MINCORE && o->result == 0)
+			o->token = obs_core_token(config, o, &ops[i], l->core);
 	}
 	end_run(l);
 	return ok ? l->log : NULL;

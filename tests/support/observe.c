@@ -51,6 +51,21 @@ static bool vma_equal(const struct obs_vma *a, const struct obs_vma *b)
 	       a->shared == b->shared && a->file == b->file && a->off == b->off;
 }
 
+uint64_t obs_core_token(const struct ops_config *c, const struct observation *o,
+			const struct op *op, const unsigned char *core)
+{
+	uint64_t first = (op->arg[0] - c->base) / OPS_PAGE, token = 1;
+	uint64_t end = first + (op->arg[1] + OPS_PAGE - 1) / OPS_PAGE;
+
+	for (unsigned v = 0; v < o->vmas && v < OBS_MAX_VMAS; v++) {
+		for (uint64_t i = o->vma[v].first; i < o->vma[v].end; i++) {
+			if (i >= first && i < end && !o->vma[v].file)
+				token = token * 0x9e3779b97f4a7c15 + (core[i - first] & 1);
+		}
+	}
+	return token;
+}
+
 bool obs_equal(const struct ops_config *c, const struct observation *a, const struct observation *b)
 {
 	if (a->result != b->result || a->vmas != b->vmas || a->total != b->total ||

@@ -422,7 +422,7 @@ void opgen_init(struct opgen *g, const struct ops_config *config, enum opgen_pro
 				    [OP_MLOCK2] = 6,
 				    [OP_MUNLOCK] = 4,
 				    [OP_MSEAL] = 1,
-				    [OP_MINCORE] = 2,
+				    [OP_MINCORE] = 4,
 				    [OP_MSYNC] = 2,
 				    [OP_PMADVISE] = 4 },
 		[PROFILE_CONTENTS] = { [OP_MMAP] = 10,

@@ -36,7 +36,7 @@ enum op_kind {
 	OP_MLOCK2,   /* addr len flags; flags 0 is mlock */
 	OP_MUNLOCK,  /* addr len */
 	OP_MSEAL,    /* addr len flags */
-	OP_MINCORE,  /* addr len: result only */
+	OP_MINCORE,  /* addr len: which private pages without a file are there, as a token */
 	OP_MSYNC,    /* addr len flags */
 	OP_PMADVISE, /* addr len addr len addr len advice flags: three ranges of the own space */
 	OP_TRUNCATE, /* fd size */
@@ -163,6 +163,10 @@ struct obs_files {
 	} id[OBS_MAX_FILES];
 };
 uint16_t obs_file_number(struct obs_files *files, uint64_t a, uint64_t b);
+
+/* What mincore said of the private pages without a file, folded into a token. o: the window then. */
+uint64_t obs_core_token(const struct ops_config *c, const struct observation *o,
+			const struct op *op, const unsigned char *core);
 
 /* Prints one call as `space: name(arguments)` without a newline; addresses near base as W+0x... */
 const char *ops_name(unsigned kind);
