@@ -19,6 +19,7 @@
 	X(page_fault3) \
 	X(mmap1)       \
 	X(mmap2)       \
-	X(brk1)
+	X(brk1)        \
+	X(trace_read)
 
 #endif

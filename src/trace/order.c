@@ -411,27 +411,6 @@ static bool competes(const struct search *s, const struct sm__call *c, const str
 	return false;
 }
 
-/* The n-th candidate (0 is the head), SM__NONE if there are not so many. */
-static uint32_t candidate(const struct search *s, uint32_t n)
-{
-	const struct sm__call *calls = s->rec->calls, *head = &calls[s->by_ret[s->head]];
-	size_t open;
-
-	if (!n--)
-		return s->by_ret[s->head];
-	open = entered_before(s, head->ret) - s->ndone;
-	for (size_t i = s->head + 1; open > 1 && i < s->rec->ncalls; i++) {
-		const struct sm__call *c = &calls[s->by_ret[i]];
-
-		if (s->done[s->by_ret[i]] || c->entry >= head->ret)
-			continue;
-		open--;
-		if (competes(s, c, head) && !n--)
-			return s->by_ret[i];
-	}
-	return SM__NONE;
-}
-
 static int take(struct search *s, uint32_t index, uint32_t n)
 {
 	struct sm__call *c = &s->rec->calls[index];
@@ -493,19 +472,33 @@ static bool is_final(const struct search *s)
 	       entered_before(s, s->latest_ret) == s->ndone;
 }
 
-/* From candidate n on, the first that fits. */
+/* From candidate n on (0 is the head), the first that fits, and which one it is; or SM__NONE. */
 static uint32_t choose(const struct search *s, uint32_t *n)
 {
-	for (;; ++*n) {
-		uint32_t index = candidate(s, *n);
-		const struct sm__call *c;
+	const struct sm__call *calls = s->rec->calls;
+	uint32_t first = s->by_ret[s->head], k = 0;
+	const struct sm__call *head = &calls[first];
+	const struct map *m = &s->maps[head->mm];
+	size_t open;
 
-		if (index == SM__NONE)
-			return SM__NONE;
-		c = &s->rec->calls[index];
-		if (fits(&s->maps[c->mm], c, s->terms[index]))
+	if (!*n && fits(m, head, s->terms[first]))
+		return first;
+	open = entered_before(s, head->ret) - s->ndone;
+	for (size_t i = s->head + 1; open > 1 && i < s->rec->ncalls; i++) {
+		uint32_t index = s->by_ret[i];
+		const struct sm__call *c = &calls[index];
+
+		if (s->done[index] || c->entry >= head->ret)
+			continue;
+		open--;
+		if (!competes(s, c, head) || ++k < *n)
+			continue;
+		if (fits(m, c, s->terms[index])) {
+			*n = k;
 			return index;
+		}
 	}
+	return SM__NONE;
 }
 
 /* Nothing fits: the next candidate of the last step that has one. */

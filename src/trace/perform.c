@@ -484,10 +484,10 @@ bool sm__agrees(const struct sm__call *c, int64_t got, enum sm__why *why)
 {
 	if (got == expected(c))
 		return true;
-	if (c->note & SM__NOTE_UNKNOWN_PLACE)
-		*why = SM__WHY_UNKNOWN_PLACE;
-	else if (c->note & SM__NOTE_UNORDERED)
+	if (c->note & SM__NOTE_UNORDERED)
 		*why = SM__WHY_ORDER;
+	else if (c->note & SM__NOTE_UNKNOWN_PLACE)
+		*why = SM__WHY_UNKNOWN_PLACE;
 	else if (c->call == SM_SYS_PAGE_FAULT && c->inferred)
 		*why = SM__WHY_UNKNOWN_MAP;
 	else if (c->error && got >= 0)
