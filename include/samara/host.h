@@ -72,6 +72,8 @@ struct sm_host_stats {
 	uint64_t committed;    /* Committed_AS */
 	uint64_t commit_limit; /* CommitLimit, computed for SM_OVERCOMMIT_NEVER */
 	uint64_t spaces;       /* alive */
+	uint64_t frames;       /* of the pool, in pages; 0 until a space has pages */
+	uint64_t frames_used;  /* by spaces, page tables and the page cache */
 };
 
 /* Fills the defaults above. Context: any. Cost: reads the RAM size of the machine once. */
@@ -117,7 +119,13 @@ SM_API uint64_t sm_reclaim(struct sm_host *host, uint64_t pages);
  */
 SM_API uint64_t sm_merge_pass(struct sm_host *host);
 
-/* Context: any thread, signal-safe. The figures are each exact, not taken together. */
+/*
+ * Gives memory of the frame pool that nobody uses back to the machine, in blocks of at least 64 pages.
+ * Context: any thread, no lock; system calls. Return: bytes given back.
+ */
+SM_API uint64_t sm_host_trim(struct sm_host *host);
+
+/* Context: any thread, no signal handler. The figures are each exact, not taken together. */
 SM_API void sm_host_stats(const struct sm_host *host, struct sm_host_stats *out);
 
 #ifdef __cplusplus

@@ -418,6 +418,8 @@ struct sm_space_stats {
 	uint64_t peak_vm;   /* VmPeak */
 	uint64_t merges, splits;
 	uint64_t faults;
+	uint64_t rss_anon, rss_file,
+		swapped; /* pages there are: private, of files, in the swap file */
 
 	/* How faults locked, with the kernel's meaning (CONFIG_PER_VMA_LOCK_STATS). */
 	uint64_t vma_lock_success, vma_lock_abort, vma_lock_retry, vma_lock_miss;

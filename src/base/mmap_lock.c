@@ -49,6 +49,16 @@ static inline void pause_cpu(void)
 #endif
 }
 
+void sm__mmap_lock_forget_waiters(struct sm__mmap_lock *l)
+{
+	SM_ASSERT(sm__mmap_is_write_locked(l));
+	l->head = l->tail = NULL;
+	atomic_store_explicit(&l->queue_lock, 0, memory_order_relaxed);
+	atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
+	/* relaxed: one thread there is */
+	atomic_store_explicit(&l->state, SM__LOCK_WRITER, memory_order_relaxed);
+}
+
 int sm__mmap_lock_init(struct sm__mmap_lock *l, bool stats)
 {
 	memset(l, 0, sizeof(*l));

@@ -61,6 +61,8 @@ extern _Thread_local const _Atomic uint32_t *sm__interrupt_flag;
 
 int sm__mmap_lock_init(struct sm__mmap_lock *l, bool stats);
 void sm__mmap_lock_destroy(struct sm__mmap_lock *l);
+/* In the child of a fork, held for write: who waited does not exist here. */
+void sm__mmap_lock_forget_waiters(struct sm__mmap_lock *l);
 
 int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible);
 int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible);

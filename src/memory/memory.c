@@ -33,6 +33,7 @@ int sm__memory_create(const struct sm__memory_options *o, struct sm__memory **ou
 	for (unsigned i = 0; i < SM__PAGES_BUCKETS; i++)
 		sm__list_init(&m->objects[i]);
 	atomic_init(&m->swap, NULL);
+	sm__memory_enlist(m);
 	*out = m;
 	return 0;
 }
@@ -43,6 +44,7 @@ uint64_t sm__memory_destroy(struct sm__memory *m)
 
 	/* Tables and objects on their way through a grace period are frames of ours. */
 	sm__rcu_barrier();
+	sm__memory_delist(m);
 	sm__swap_off(m);
 	lost = sm__pool_destroy(m->pool);
 	/* The zero page is the one frame that is always in use, and number 0 is not counted. */

@@ -18,6 +18,7 @@ struct sm__memory {
 	struct sm__pool *pool;
 	struct sm__spin lock;
 	struct sm__list objects[SM__PAGES_BUCKETS]; /* H  page caches by device and inode */
+	struct sm__list link;			    /* of all memories of the process, hostfork.c */
 	_Atomic(struct sm__swap *) swap;	    /* A  set once */
 };
 
@@ -37,6 +38,10 @@ uint64_t sm__memory_destroy(struct sm__memory *memory);
  */
 bool sm__memory_reclaim(struct sm__memory *memory);
 
+/* hostfork.c: what a fork of the host process holds still and hands to the child. */
+void sm__memory_enlist(struct sm__memory *memory);
+void sm__memory_delist(struct sm__memory *memory);
+
 /* ---- swap (swap.c): slots of one page in a file ---- */
 
 /* bytes of fd (duplicated) become swap. 0, -EBUSY (there is one), -ENOMEM, -EMFILE, -EINVAL. */
@@ -49,6 +54,9 @@ int64_t sm__swap_out(struct sm__memory *memory, uint32_t pfn);
 int sm__swap_in(struct sm__memory *memory, uint64_t slot, uint32_t pfn);
 void sm__swap_get(struct sm__memory *memory, uint64_t slot);
 void sm__swap_free(struct sm__memory *memory, uint64_t slot);
+/* Around a fork of the host process. */
+void sm__swap_hold(struct sm__memory *memory);
+void sm__swap_release(struct sm__memory *memory);
 /* Slots with references. */
 uint64_t sm__swap_used(struct sm__memory *memory);
 

@@ -71,6 +71,8 @@ void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file);
 /* I5. 0 or -ENOMEM. Cost: one load when mm mapped the same object last. */
 int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm);
 void sm__pages_forget_mapper(struct sm__mm *mm);
+/* In the child of a fork of the host process: nobody is at work on any mapper any more. */
+void sm__pages_end_truncations(struct sm__memory *memory);
 
 /* ---- pages ---- */
 

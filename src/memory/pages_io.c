@@ -54,6 +54,15 @@ static int read_new(struct sm__pages *pages, struct sm_file *file, uint64_t inde
 	return err;
 }
 
+/* A page whose reader vanished in a fork of the host process is still in its slot: out with it. */
+static bool drop_failed(struct sm__pages *pages, uint64_t index, uint32_t pfn, uint32_t flags)
+{
+	if ((flags & SM__F_GONE) || !sm__pages_remove(pages, index, pfn))
+		return false;
+	frame_put(pages, pfn);
+	return true;
+}
+
 /* One page: 0 when there is nothing more to do for it. */
 static int fetch_one(struct sm__pages *pages, struct sm_file *file, uint64_t index)
 {
@@ -72,10 +81,10 @@ static int fetch_one(struct sm__pages *pages, struct sm_file *file, uint64_t ind
 			sm__frame_unlock(sm__frame(pages->memory->pool, pfn));
 		}
 		flags = sm__frame_flags(sm__frame(pages->memory->pool, pfn));
-		frame_put(pages, pfn);
-		err = flags & SM__F_GONE && !(flags & SM__F_ERROR) ? -EEXIST : 0;
+		err = flags & SM__F_GONE ? -EEXIST : 0;
 		if (flags & SM__F_ERROR)
-			err = -EIO;
+			err = drop_failed(pages, index, pfn, flags) ? -EEXIST : -EIO;
+		frame_put(pages, pfn);
 	} while (err == -EEXIST);
 	return err;
 }
@@ -170,7 +179,9 @@ int sm__pages_write_back(struct sm__pages *pages, struct sm_file *file, uint64_t
 {
 	struct write_back w = { .file = file };
 
-	if (pages->is_volatile)
+	/* Detached (hostfork.c): what is dirty is the parent's to write. */
+	if (pages->is_volatile ||
+	    atomic_load_explicit(&pages->memory->pool->detached, memory_order_relaxed))
 		return 0;
 	sm__pages_each(pages, first, last, has_dirty, &w);
 	if (!w.found)

@@ -108,6 +108,19 @@ static void free_nodes(struct sm__pages *pages, struct sm__pages_node *n)
 	free(n);
 }
 
+/* memory->lock held. */
+static void drop_mapper(struct mapper *r)
+{
+	struct sm__pages *hint = r->pages;
+
+	sm__list_del(&r->in_pages);
+	sm__list_del(&r->in_mm);
+	/* The address may be another object's soon. */
+	atomic_compare_exchange_strong_explicit(&r->mm->last_mapped, &hint, NULL,
+						memory_order_relaxed, memory_order_relaxed);
+	free(r);
+}
+
 void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
 {
 	struct sm__memory *m = pages->memory;
@@ -120,19 +133,8 @@ void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
 	last = !--pages->files;
 	if (last) {
 		sm__list_del(&pages->bucket);
-		while (!sm__list_empty(&pages->mappers)) {
-			struct mapper *r = sm__list_first(&pages->mappers, struct mapper, in_pages);
-
-			struct sm__pages *hint = pages;
-
-			/* The address may be another object's soon. */
-			atomic_compare_exchange_strong_explicit(&r->mm->last_mapped, &hint, NULL,
-								memory_order_relaxed,
-								memory_order_relaxed);
-			sm__list_del(&r->in_pages);
-			sm__list_del(&r->in_mm);
-			free(r);
-		}
+		while (!sm__list_empty(&pages->mappers))
+			drop_mapper(sm__list_first(&pages->mappers, struct mapper, in_pages));
 	}
 	sm__spin_unlock(&m->lock);
 	if (!last)
@@ -169,6 +171,25 @@ known:
 	sm__spin_unlock(&m->lock);
 	free(fresh);
 	return 0;
+}
+
+void sm__pages_end_truncations(struct sm__memory *m)
+{
+	for (unsigned i = 0; i < SM__PAGES_BUCKETS; i++) {
+		struct sm__pages *p;
+		struct mapper *r, *next;
+
+		sm__list_for_each_entry (p, &m->objects[i], bucket) {
+			sm__list_for_each_safe (r, next, &p->mappers, in_pages) {
+				/* A place keeper on the stack of a thread that is not here. */
+				if (!r->mm)
+					sm__list_del(&r->in_pages);
+				else
+					atomic_store_explicit(&r->mm->users, 0,
+							      memory_order_relaxed);
+			}
+		}
+	}
 }
 
 void sm__pages_forget_mapper(struct sm__mm *mm)

@@ -140,3 +140,15 @@ uint64_t sm__swap_used(struct sm__memory *m)
 	}
 	return used;
 }
+
+void sm__swap_hold(struct sm__memory *m)
+{
+	if (swap_of(m))
+		sm__spin_lock(&swap_of(m)->lock);
+}
+
+void sm__swap_release(struct sm__memory *m)
+{
+	if (swap_of(m))
+		sm__spin_unlock(&swap_of(m)->lock);
+}

@@ -18,6 +18,7 @@
  */
 #include "space/soft.h"
 #include "space/soft_advise.h"
+#include "base/thread.h"
 #include "memory/file.h"
 
 #include <errno.h>
@@ -29,6 +30,26 @@ static void destroy_memory(struct sm_host *host)
 	if (host->memory_state)
 		(void)sm__memory_destroy(host->memory_state);
 	host->memory_state = NULL;
+}
+
+static void memory_figures(struct sm_host *host, struct sm_host_stats *out)
+{
+	struct sm__pool_stats st;
+
+	sm__pool_stats(((struct sm__memory *)host->memory_state)->pool, &st);
+	out->frames = st.total;
+	out->frames_used = st.in_use;
+}
+
+uint64_t sm_host_trim(struct sm_host *host)
+{
+	struct sm__memory *m;
+
+	sm__thread_enter();
+	pthread_mutex_lock(&host->lock);
+	m = host->memory_state;
+	pthread_mutex_unlock(&host->lock);
+	return m ? sm__pool_trim(m->pool) : 0;
 }
 
 struct sm__memory *sm__host_memory(struct sm_host *host)
@@ -44,6 +65,7 @@ struct sm__memory *sm__host_memory(struct sm_host *host)
 	if (!host->memory_state && !sm__memory_create(&o, &m)) {
 		host->memory_state = m;
 		host->memory_destroy = destroy_memory;
+		host->memory_figures = memory_figures;
 	}
 	m = host->memory_state;
 	pthread_mutex_unlock(&host->lock);

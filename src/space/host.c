@@ -83,6 +83,7 @@ struct sm_host *sm_host_create(const struct sm_host_options *options, const char
 	h->page_shift = (unsigned)__builtin_ctzll(options->page_size);
 	pthread_mutex_init(&h->lock, NULL);
 	sm__list_init(&h->all);
+	sm__host_enlist(h);
 	return h;
 }
 
@@ -93,6 +94,7 @@ int sm_host_destroy(struct sm_host *h)
 	if (atomic_load_explicit(&h->spaces, memory_order_acquire))
 		return -EBUSY;
 	sm__thread_enter();
+	sm__host_delist(h);
 	sm__rcu_barrier(); /* VMAs, names and spaces that wait for a grace period */
 	if (h->memory_destroy)
 		h->memory_destroy(h);
@@ -124,6 +126,9 @@ void sm_host_stats(const struct sm_host *h, struct sm_host_stats *out)
 	out->committed = c > 0 ? (uint64_t)c : 0;
 	out->commit_limit = sm__host_commit_limit(h);
 	out->spaces = atomic_load_explicit(&((struct sm_host *)h)->spaces, memory_order_relaxed);
+	out->frames = out->frames_used = 0;
+	if (h->memory_figures)
+		h->memory_figures((struct sm_host *)h, out);
 }
 
 static struct sm_cache *make_cache(struct sm_host *h, enum sm__host_cache which,

@@ -35,13 +35,15 @@ struct sm_host {
 
 	_Atomic int64_t committed; /* pages; relaxed: a sum, orders nothing */
 	_Atomic uint64_t spaces;
-	struct sm__list all; /* every space; under lock, see spaces.h */
+	struct sm__list all;  /* every space; under lock, see spaces.h */
+	struct sm__list link; /* of all hosts of the process, hostfork.c */
 
 	pthread_mutex_t lock;				  /* guards the making of what follows */
 	_Atomic(struct sm_cache *) caches[SM__CACHES][2]; /* published with release */
 	_Atomic(struct sm_maple_pool *) nodes[2][2];	  /* by node_free and layer, likewise */
 	void *memory_state; /* of the memory room: pool and page cache; under lock until made */
 	void (*memory_destroy)(struct sm_host *host);
+	void (*memory_figures)(struct sm_host *host, struct sm_host_stats *out);
 };
 
 /* The cache, made on first use. NULL: no memory. layer: enum sm_cache_layer. */
@@ -59,5 +61,9 @@ struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free
 int sm__host_charge(struct sm_host *h, uint64_t pages, uint64_t total_vm, bool admin);
 void sm__host_uncharge(struct sm_host *h, uint64_t pages);
 uint64_t sm__host_commit_limit(const struct sm_host *h);
+
+/* hostfork.c: the hosts a fork of the process holds still. */
+void sm__host_enlist(struct sm_host *h);
+void sm__host_delist(struct sm_host *h);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - the figures of a space. Sums over slots are of about one moment, each exact in itself. */
 #include "base/thread.h"
+#include "space/soft.h"
 #include "space/space.h"
 
 #include <string.h>
@@ -67,6 +68,11 @@ void sm_space_stats(struct sm_space *s, struct sm_space_stats *out)
 	out->splits = s->splits;
 	sm__mmap_read_unlock(&s->lock, since);
 	sum_counts(s, out);
+	if (sm__space_mm(s)) {
+		out->rss_anon = (uint64_t)sm__mm_rss(sm__space_mm(s), SM__RSS_ANON);
+		out->rss_file = (uint64_t)sm__mm_rss(sm__space_mm(s), SM__RSS_FILE);
+		out->swapped = (uint64_t)sm__mm_rss(sm__space_mm(s), SM__RSS_SWAP);
+	}
 	out->has_lock_stats = s->lock.stats != NULL;
 	if (s->lock.stats)
 		copy_lock_stats(&out->lock, s->lock.stats);
