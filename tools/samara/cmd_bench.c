@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name of the list whose file is not there is NULL and not listed. */
-#define DECLARE(name) extern const struct benchmark bench_##name __attribute__((weak));
+#define DECLARE(name) extern const struct benchmark bench_##name;
 BENCHMARKS(DECLARE)
 #undef DECLARE
 #define ROW(name) &bench_##name,
@@ -31,7 +30,7 @@ static bool same_name(const char *a, const char *b)
 static const struct benchmark *find(const char *name)
 {
 	for (unsigned i = 0; i < SM__ARRAY_SIZE(benchmarks); i++) {
-		if (benchmarks[i] && same_name(benchmarks[i]->name, name))
+		if (same_name(benchmarks[i]->name, name))
 			return benchmarks[i];
 	}
 	return NULL;
@@ -39,10 +38,8 @@ static const struct benchmark *find(const char *name)
 
 static void list(FILE *out)
 {
-	for (unsigned i = 0; i < SM__ARRAY_SIZE(benchmarks); i++) {
-		if (benchmarks[i])
-			fprintf(out, "  %-14s %s\n", benchmarks[i]->name, benchmarks[i]->summary);
-	}
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(benchmarks); i++)
+		fprintf(out, "  %-14s %s\n", benchmarks[i]->name, benchmarks[i]->summary);
 }
 
 static void print_flags(FILE *out, const struct benchmark *what)
@@ -209,10 +206,8 @@ static int choose(struct request *r, const char *name)
 
 	if (!strcmp(name, "all")) {
 		r->session.options.all = true;
-		for (unsigned i = 0; i < SM__ARRAY_SIZE(benchmarks); i++) {
-			if (benchmarks[i])
-				r->chosen[r->n++] = benchmarks[i];
-		}
+		for (unsigned i = 0; i < SM__ARRAY_SIZE(benchmarks); i++)
+			r->chosen[r->n++] = benchmarks[i];
 		return 0;
 	}
 	if (!what) {
