@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * app_recording.c - rows recording/DESIGN of app-cycle: the calls of a real program that starts and ends a hundred
- * threads (traces/app-cycle-100.strace.xz, or --recording), made one after another on a space of each design. The
- * figure is the time in the calls; the first page of what each call gives is touched.
+ * app_recording.c - rows recording/DESIGN of app-cycle: the calls of a real program that starts and
+ * ends a hundred threads (traces/app-cycle-100.strace.xz, or --recording), made one after another
+ * on a space of each design. The figure is the time in the calls; the first page of what each call
+ * gives is touched.
  *
- * A recording has no faults of its own unless perf made it, and no peer: the kernel ran it under strace.
+ * A recording has no faults of its own unless perf made it, and no peer: the kernel ran it under
+ * strace.
  */
 #include "app_recording.h"
 

@@ -5,7 +5,9 @@
 
 #include "guest.h"
 
-/* Rows recording/DESIGN; a note where there is no recording. Return: 0, -errno after bench_error(). */
+/*
+ * Rows recording/DESIGN; a note where there is no recording. Return: 0, -errno after bench_error().
+ */
 int app_recording_run(struct bench *b, const struct guest_designs *designs);
 
 #endif

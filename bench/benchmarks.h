@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* benchmarks.h - every benchmark, one line each, in the order of `samara bench all`: X(NAME) names the
- * object bench_NAME. */
+/*
+ * benchmarks.h - every benchmark, one line each, in the order of `samara bench all`: X(NAME) names
+ * the object bench_NAME.
+ */
 #ifndef BENCH_BENCHMARKS_H
 #define BENCH_BENCHMARKS_H
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compare.c - samara bench compare OLD NEW: old, change, new, and whether the change means anything.
+ * compare.c - samara bench compare OLD NEW: old, change, new, and whether the change means
+ * anything.
  *
- * I1 Two files are comparable if they are results of the same benchmark with the same --quick, and rows
- *    of equal name, peer and unit are paired; a file without one common row is refused, rows of one file
- *    only are counted.
- * I2 The mark says how sure a change of `ours` is, by Welch's test on mean, deviation and count of the
- *    rows: *** p < 0.001, ** p < 0.01, * p < 0.05, ~ not. Within 1 % it is never marked. A row with fewer
- *    than two samples on a side has no mark but "?".
- * I3 Below the rows stands, per benchmark, how much its figures move: two runs of one build show which are
- *    stable on a machine.
- * I4 A file that is not what `--json` writes is refused with file, line and reason; it cannot crash.
+ * I1 Two files are comparable if they are results of the same benchmark with the same --quick, and
+ *    rows of equal name, peer and unit are paired; a file without one common row is refused, rows
+ *    of one file only are counted.
+ * I2 The mark says how sure a change of `ours` is, by Welch's test on mean, deviation and count of
+ *    the rows: *** p < 0.001, ** p < 0.01, * p < 0.05, ~ not. Within 1 % it is never marked. A row
+ *    with fewer than two samples on a side has no mark but "?".
+ * I3 Below the rows stands, per benchmark, how much its figures move: two runs of one build show
+ *    which are stable on a machine.
+ * I4 A file that is not what `--json` writes is refused with file, line and reason; it cannot
+ *    crash.
  */
 #include "harness_internal.h"
 #include "base/base.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * floor.c - samara bench floor: what this machine charges for the things every other figure is made of. No peers:
- * a table to read the others by, and the first thing to look at when two machines disagree.
+ * floor.c - samara bench floor: what this machine charges for the things every other figure is made
+ * of. No peers: a table to read the others by, and the first thing to look at when two machines
+ * disagree.
  */
 #include "harness.h"
 #include "peers/kernel.h"
@@ -113,7 +114,9 @@ static void throw_back(void *arg, const bool *stop)
 	}
 }
 
-/* A cache line to the other CPU and back. On one CPU it would take time slices: not measured there. */
+/*
+ * A cache line to the other CPU and back. On one CPU it would take time slices: not measured there.
+ */
 static uint64_t line_round_trip(void *arg, uint64_t n)
 {
 	struct ball ball = { 0 };

@@ -2,8 +2,8 @@
 /*
  * harness.c - options, samples and rows (rules: harness.h).
  *
- * A sample is one call of a side. Sides of a case take turns, so that what the machine does meanwhile
- * falls on all of them; the row keeps quantiles, never a single figure.
+ * A sample is one call of a side. Sides of a case take turns, so that what the machine does
+ * meanwhile falls on all of them; the row keeps quantiles, never a single figure.
  */
 #include "harness_internal.h"
 #include "base/base.h"
@@ -121,7 +121,7 @@ bool bench_enough(const struct bench *b, unsigned taken)
 	if (bench_interrupt)
 		return true;
 	return b->session->options.all && taken >= 3 &&
-	       seconds_since(b->started) > 2.0 * b->what->seconds;
+	       seconds_since(b->started) > 1.5 * b->what->seconds;
 }
 
 /* What is left by the benchmarks' own estimates, scaled by how right they have been so far. */
@@ -320,8 +320,8 @@ static void nothing(struct rcu_head *head)
 }
 
 /*
- * The library's RCU worker inherits the CPUs of the thread that starts it: it must start before that thread is
- * pinned, or every deferred free would wait until the measuring thread sleeps.
+ * The library's RCU worker inherits the CPUs of the thread that starts it: it must start before
+ * that thread is pinned, or every deferred free would wait until the measuring thread sleeps.
  */
 static void start_worker(void)
 {

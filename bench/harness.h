@@ -30,30 +30,32 @@
  *           return 0;
  *   }
  *
- *   const struct benchmark bench_cache = { .name = "cache", .summary = "...", .seconds = 60, .run = run };
+ *   const struct benchmark bench_cache = {
+ *           .name = "cache", .summary = "...", .seconds = 60, .run = run };
  *
  * What the harness does with a case
  *   - leaves it out if --filter does not match its name (substring),
  *   - pins the measuring thread, calibrates each side by itself so that a sample takes about 20 ms
  *     (1 ms with --quick), unless the case says n,
- *   - takes --runs samples of each side, sides interleaved: ours, theirs, theirs 2, ours, ...; a slow
- *     period of the machine then hits all of them,
+ *   - takes --runs samples of each side, sides interleaved (ours, theirs, theirs 2, ours, ...): a
+ *     slow period of the machine then hits all of them,
  *   - writes one row per peer: median of ours, of theirs, the ratio ours/theirs, and the spread.
  *
  * Rows (JSON and CSV; the table for people shows the first ones):
- *   benchmark, case, ours, peer, theirs, unit, ratio, better ("lower" or "higher"), runs,
- *   ours_min, ours_p25, ours_p75, ours_mean, ours_stdev, theirs_min, ... and the extra columns of the case.
+ *   benchmark, case, ours, peer, theirs, unit, ratio, better ("lower" or "higher"), ours_min,
+ *   ours_p25, ours_p75, ours_mean, ours_stdev, ours_runs, theirs_min, ... and the extra columns of
+ *   the case.
  * A row without a peer has peer, theirs and ratio null. `ratio` is ours/theirs in every unit.
  *
- * What takes longer than a sample, or gives more than one figure at a time, collects its own samples
- * and hands them in: bench_row().
+ * What takes longer than a sample, or gives more than one figure at a time, collects its own
+ * samples and hands them in: bench_row().
  *
  * Rules
  *   H1 Whatever a benchmark makes (files, memory, threads, processes) is gone when it returns.
  *   H2 With --quick every benchmark ends within a few seconds: bench_scale() shrinks counts.
  *   H3 Nothing is printed but through the harness: rows, bench_note(), bench_error().
  *   H4 A peer that is not there is a note, not an error.
- *   H5 The sum of all `seconds` stays below ten minutes: `bench all` ends within twenty (bench_enough).
+ *   H5 The sum of all `seconds` stays below 13 minutes: `bench all` ends within 20 (bench_enough).
  */
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
@@ -105,8 +107,9 @@ uint64_t bench_scale(const struct bench *b, uint64_t n);
 /* True if the case is wanted (--filter): for benchmarks that collect their own samples. */
 bool bench_wanted(const struct bench *b, const char *case_name);
 /*
- * True when a benchmark that collects its own samples should take no more: the run was interrupted, or
- * `bench all` has spent twice the benchmark's seconds and three samples are there.
+ * True when a benchmark that collects its own samples should take no more: the run was interrupted,
+ * or `bench all` has spent half as much again as the benchmark's seconds and three samples are
+ * there.
  */
 bool bench_enough(const struct bench *b, unsigned taken);
 /* A temporary directory of this run, removed with all in it when the benchmark ends. */
@@ -124,7 +127,9 @@ void bench_progress(struct bench *b, const char *what, unsigned done, unsigned o
 
 struct bench_side {
 	const char *name; /* NULL: no such side */
-	/* Nanoseconds that n operations took; UINT64_MAX after peer_fail(): the side is left out. */
+	/*
+	 * Nanoseconds that n operations took; UINT64_MAX after peer_fail(): the side is left out.
+	 */
 	uint64_t (*run)(void *arg, uint64_t n);
 	void *arg;
 	struct bench_peer *peer; /* a side in another process: what is asked of it */
@@ -157,7 +162,9 @@ struct bench_case {
 	struct bench_side theirs[BENCH_PEERS];
 };
 
-/* Return: 0; what fails becomes a note and leaves its row out. Medians are stored in ours/theirs. */
+/*
+ * Return: 0; what fails becomes a note and leaves its row out. Medians are stored in ours/theirs.
+ */
 int bench_measure(struct bench *b, const struct bench_case *c);
 
 /* Samples a benchmark has taken itself, in the row's unit (ns, operations/s, s, bytes). */
@@ -176,8 +183,10 @@ void bench_row(struct bench *b, const struct bench_row *row);
 
 /* ---- peers ---- */
 
-/* Starts samara-peer-NAME (found beside the command, in the build tree, or in libexec). Return: NULL
- * with a note if it is not there (sides made of NULL are left out). */
+/*
+ * Starts samara-peer-NAME (found beside the command, in the build tree, or in libexec).
+ * Return: NULL with a note if it is not there (sides made of NULL are left out).
+ */
 struct bench_peer *bench_peer_open(struct bench *b, const char *name);
 void bench_peer_close(struct bench_peer *p);
 struct bench_side bench_peer_side(struct bench_peer *p, const char *what);
@@ -186,7 +195,10 @@ uint64_t bench_peer_ask(struct bench_peer *p, const char *what, uint64_t n);
 uint64_t bench_peer_ask_more(struct bench_peer *p, const char *what, uint64_t n, double *more,
 			     unsigned n_more);
 
-/* The running kernel's side, by the cases of peers/kernel.h; its process is shared by the benchmark. */
+/*
+ * The running kernel's side, by the cases of peers/kernel.h; its process is shared by the
+ * benchmark.
+ */
 struct bench_side bench_kernel_side(struct bench *b, const char *what);
 /* The path of a program of bench/programs or bench/peers, or NULL. buf: PATH_MAX bytes. */
 const char *bench_program(const char *name, char *buf);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* harness_process.c - peers in processes of their own, where programs are found, temporary files. */
+/*
+ * harness_process.c - peers in processes of their own, where programs are found, temporary files.
+ */
 #include "harness_internal.h"
 #include "base/base.h"
 #include "peers/peer.h"

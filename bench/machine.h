@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* machine.h - what a figure depends on and cannot be read off it: CPU, kernel, cores, virtual or not. */
+/*
+ * machine.h - what a figure depends on and cannot be read off it: CPU, kernel, cores, virtual or
+ * not.
+ */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
 
@@ -24,9 +27,9 @@ void bench_machine_json(const struct bench_machine *m, struct sm__json *j, const
 void bench_machine_print(const struct bench_machine *m, FILE *out);
 
 /*
- * CPUs of equal capacity, biggest first: the little, medium and big cores of a phone, or the two kinds of
- * a hybrid PC (cpu_capacity, or the cpu_core and cpu_atom lists). One class where the machine has no such
- * distinction.
+ * CPUs of equal capacity, biggest first: the little, medium and big cores of a phone, or the two
+ * kinds of a hybrid PC (cpu_capacity, or the cpu_core and cpu_atom lists). One class where the
+ * machine has no such distinction.
  */
 struct bench_capacity {
 	char name[24]; /* "all", or "capacity 1024", "core", "atom" */

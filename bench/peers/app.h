@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * app.h - what the start and the stop of an application with about a hundred threads does to its address
- * space: a generator, run on the kernel or on a space.
+ * app.h - what the start and the stop of an application with about a hundred threads does to its
+ * address space: a generator, run on the kernel or on a space.
  *
- *   load     60 libraries: a reservation, text, constants and data mapped over it, relocated (written) pages
- *            made read-only; eight pages of text read, two of data written
- *   start    each thread: stack with a guard page, signal stack with a guard page, reference table, thread arena
- *            (reserved, trimmed, grown page by page), a private map of a file read here and there, data pages
- *            of a file written
+ *   load     60 libraries: a reservation; text, constants and data mapped over it; relocated
+ *            (written) pages made read-only; eight pages of text read, two of data written
+ *   start    each thread: stack and signal stack with guard pages, reference table, thread arena
+ *            (reserved, trimmed, grown page by page), a private map of a file read here and there,
+ *            data pages of a file written
  *   stop     each thread: all of it unmapped; then the libraries
  *
- * The threads' work is done by a few workers, one per CPU, each for its share: what is measured is the
- * address space, not how a hundred threads are scheduled.
+ * The threads' work is done by a few workers, one per CPU, each for its share: what is measured is
+ * the address space, not how a hundred threads are scheduled.
  */
 #ifndef BENCH_APP_H
 #define BENCH_APP_H
@@ -42,7 +42,10 @@ struct app_result {
 	uint64_t calls, touches;
 };
 
-/* One cycle. Return: 0, or -errno of the first call that failed (the space is then of no further use). */
+/*
+ * One cycle. Return: 0, or -errno of the first call that failed (the space is then of no further
+ * use).
+ */
 int app_cycle(const struct app_system *sys, unsigned threads, unsigned workers,
 	      struct app_result *r);
 

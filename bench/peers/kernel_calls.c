@@ -41,7 +41,10 @@ uint64_t kernel_mmap_munmap(const char *arg, uint64_t n)
 	return map_unmap(!strcmp(arg, "touch"), n);
 }
 
-/* Every second page of a reserved range becomes an area, so none merges and each has a hole beside it. */
+/*
+ * Every second page of a reserved range becomes an area, so none merges and each has a hole beside
+ * it.
+ */
 uint64_t kernel_mmap_among(const char *arg, uint64_t n)
 {
 	uint64_t vmas = kernel_number(arg, 1000), made = 0, ns = UINT64_MAX;

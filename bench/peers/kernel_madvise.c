@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kernel_madvise.c - a touched buffer advised page by page (kernel.h): the published experiment of the
- * madvise batching series. As there, filling the vector is part of the timed loop.
+ * kernel_madvise.c - a touched buffer advised page by page (kernel.h): the published experiment of
+ * the madvise batching series. As there, filling the vector is part of the timed loop.
  */
 #include "kernel.h"
 

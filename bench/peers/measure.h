@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * measure.h - clock, CPUs and pinned threads: what both sides of a benchmark share, so that ours and
- * theirs are measured by the same code, in the same process or not. Usable from C++.
+ * measure.h - clock, CPUs and pinned threads: what both sides of a benchmark share, so that ours
+ * and theirs are measured by the same code, in the same process or not. Usable from C++.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -17,8 +17,9 @@ extern "C" {
 uint64_t bench_now(void);
 
 /*
- * A cheaper clock for single calls: the time-stamp counter where there is one (about 10 ns for a pair of
- * readings), bench_now() elsewhere. bench_tick_ns(): nanoseconds of one tick, measured once.
+ * A cheaper clock for single calls: the time-stamp counter where there is one (about 10 ns for a
+ * pair of readings), bench_now() elsewhere. bench_tick_ns(): nanoseconds of one tick, measured
+ * once.
  */
 static inline uint64_t bench_ticks(void)
 {
@@ -63,16 +64,18 @@ enum { BENCH_CPUS = 64 };
 
 /*
  * The CPUs benchmarks may use, in the order in which threads are placed on them: thread i is pinned
- * to cpu[i % n]. The first is the one of --cpu (default: the last allowed one, since the first tends
- * to take interrupts), the second its neighbour.
+ * to cpu[i % n]. The first is the one of --cpu (default: the last allowed one, since the first
+ * tends to take interrupts), the second its neighbour.
  */
 struct bench_cpus {
 	int cpu[BENCH_CPUS];
 	unsigned n;
 };
 
-/* The CPUs this process may run on, first choice in front; first < 0: the default. Return: false when
- * first is not allowed. */
+/*
+ * The CPUs this process may run on, first choice in front; first < 0: the default.
+ * Return: false when first is not allowed.
+ */
 bool bench_cpus_allowed(struct bench_cpus *cpus, int first);
 void bench_cpus_set(const struct bench_cpus *cpus);
 const struct bench_cpus *bench_cpus(void);
@@ -81,9 +84,9 @@ const struct bench_cpus *bench_cpus(void);
 void bench_pin(unsigned i);
 
 /*
- * Runs body(arg, i, n) in `threads` pinned threads that start together; the calling thread is number
- * 0. Return: nanoseconds from the common start to the end of the last; 0 if a thread could not be
- * made. Each thread's own time is in thread_ns[i] when that is not NULL.
+ * Runs body(arg, i, n) in `threads` pinned threads that start together; the calling thread is
+ * number 0. Return: nanoseconds from the common start to the end of the last; 0 if a thread could
+ * not be made. Each thread's own time is in thread_ns[i] when that is not NULL.
  */
 typedef void bench_body(void *arg, unsigned thread, uint64_t n);
 uint64_t bench_parallel(unsigned threads, bench_body *body, void *arg, uint64_t n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peer.h - a peer that must be a process of its own: another malloc, a C++ container, the kernel seen
- * from a process without our mappings.
+ * peer.h - a peer that must be a process of its own: another malloc, a C++ container, the kernel
+ * seen from a process without our mappings.
  *
  * The program is one table of things it can measure and a main that hands it over:
  *
@@ -9,12 +9,13 @@
  *   static const struct peer_case cases[] = { { "pair", pair }, { NULL, NULL } };
  *   int main(int argc, char **argv) { return peer_main(argc, argv, cases); }
  *
- * Protocol, line by line over stdin and stdout: "NAME[/ARG] N" is answered by the nanoseconds that N
- * operations took (and by the numbers of peer_more(), on the same line), or "error TEXT". It ends when stdin does, so it never outlives the benchmark. By
- * hand: `samara-peer-X NAME N` prints one measurement, `samara-peer-X` without input lists its cases
- * with --list.
+ * Protocol, line by line over stdin and stdout: "NAME[/ARG] N" is answered by the nanoseconds that
+ * N operations took (and by the numbers of peer_more(), on the same line), or "error TEXT". It ends
+ * when stdin does, so it never outlives the benchmark. By hand: `samara-peer-X NAME N` prints one
+ * measurement, `samara-peer-X` without input lists its cases with --list.
  *
- * CPUs: environment BENCH_CPUS_ORDER ("1,0"), set by the harness; the main thread is pinned to the first.
+ * CPUs: environment BENCH_CPUS_ORDER ("1,0"), set by the harness; the main thread is pinned to the
+ * first.
  */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
@@ -25,7 +26,10 @@
 extern "C" {
 #endif
 
-/* Nanoseconds that n operations took, or UINT64_MAX after peer_fail(). arg: what followed the '/' or "". */
+/*
+ * Nanoseconds that n operations took, or UINT64_MAX after peer_fail(). arg: what followed the '/'
+ * or "".
+ */
 typedef uint64_t peer_run(const char *arg, uint64_t n);
 
 struct peer_case {

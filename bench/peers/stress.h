@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stress.h - the mmap stress test: five one-page readable file areas mapped, faulted in, unmapped; the mmap
- * calls are timed one by one, and the whole. After the experiment published with the sheaf patches (mm,
- * February 2025).
+ * stress.h - the mmap stress test: five one-page readable file areas mapped, faulted in, unmapped;
+ * the mmap calls are timed one by one, and the whole. After the experiment published with the sheaf
+ * patches (mm, February 2025).
  */
 #ifndef BENCH_STRESS_H
 #define BENCH_STRESS_H
@@ -25,8 +25,10 @@ struct stress_system {
 
 struct stress_options {
 	uint64_t cycles;
-	/* The thread sleeps so long after every so many cycles (0: never): deferred frees get done. Sleep is
-	 * not part of any time. */
+	/*
+	 * The thread sleeps so long after every so many cycles (0: never): deferred frees get done.
+	 * Sleep is not part of any time.
+	 */
 	uint64_t delay_ns, delay_every;
 };
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena.h - an allocator that asks for memory exactly as an arena of glibc's malloc does in a thread
- * that is not the first: what it does to the address space is the subject, not its speed.
+ * arena.h - an allocator that asks for memory exactly as an arena of glibc's malloc does in a
+ * thread that is not the first: what it does to the address space is the subject, not its speed.
  *
- *   heap    mmap(128 MiB, PROT_NONE, NORESERVE), the ends unmapped so that 64 MiB stay, aligned to 64 MiB
+ *   heap    mmap(128 MiB, PROT_NONE, NORESERVE), the ends unmapped so that 64 MiB stay, aligned so
  *   start   mprotect of the first 132 KiB
- *   growth  one mprotect for the pages a request lacks: for small requests one page of 4096 bytes each time
+ *   growth  one mprotect for the pages a request lacks: for small requests 4096 bytes each time
  *   large   requests of 128 KiB and more have a mapping of their own
  *
- * (Seen with strace under glibc 2.36: 21 720 of 21 731 mprotect calls of a thread that calls malloc(24)
- * 699 050 times are of 4096 bytes.)
+ * (Seen with strace under glibc 2.36: 21 720 of 21 731 mprotect calls of a thread that calls
+ * malloc(24) 699 050 times are of 4096 bytes.)
  *
- * Included by a program that has defined wc_at() and a struct wc_mem with a member `sys`:
- * addresses are those of the memory that the program works on, which need not be its own. Freed chunks
- * keep their link in that memory.
+ * Included by a program that has defined wc_at() and a struct wc_mem with a member `sys`: addresses
+ * are those of the memory that the program works on, which need not be its own. Freed chunks keep
+ * their link in that memory.
  *
  * I1 top <= usable <= end; everything below usable is readable and writable.
- * I2 Chunks are multiples of 16 with 8 bytes before them (as malloc's header): sizes never change the
- *    count of pages.
+ * I2 Chunks are multiples of 16 with 8 bytes before them (as malloc's header): sizes never change
+ *    the count of pages.
  */
 #ifndef BENCH_ARENA_H
 #define BENCH_ARENA_H

@@ -4,8 +4,9 @@
  *
  *   samara-peer-word_count arena/THREADS:FILE 1     memory as glibc's arenas take it, by arena.h
  *
- * Prints nanoseconds of the two phases, then: words, distinct words, checksum, growth mprotects, minor faults,
- * voluntary waits. Each run is a child of its own: a used address space would make the next one faster.
+ * Prints nanoseconds of the two phases, then: words, distinct words, checksum, growth mprotects,
+ * minor faults, voluntary waits. Each run is a child of its own: a used address space would make
+ * the next one faster.
  */
 #include "peer.h"
 

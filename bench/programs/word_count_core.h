@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * word_count_core.h - word count as the map-reduce program of the published comparison does it, over
- * memory that is reached through wc_at() and obtained through a struct wc_system.
+ * word_count_core.h - word count as the map-reduce program of the published comparison does it,
+ * over memory that is reached through wc_at() and obtained through a struct wc_system.
  *
  * The same source runs on the host kernel (programs/word_count.c) and on a space of this library
  * (word_count.c): who includes it defines
  *
  *   struct wc_mem    one thread's way to memory, with a member `const struct wc_system *sys`
  *   char *wc_at(struct wc_mem *m, uint64_t addr, bool write)
- *                    the byte at addr, usable to the end of its page until the next wc_at() or wc_poll()
+ *                    the byte at addr, usable to the end of its page until the next wc_at()
+ *                    or wc_poll()
  *   void wc_poll(struct wc_mem *m)     a moment where no such pointer is held
  *   void wc_enter(m), wc_leave(m)      around each phase of a thread
  *
  * What it does to memory, after Phoenix's word_count (from its description):
- *   - the text is mapped private and writable; tasks of 64 KiB (a word belongs to the task it begins in); each letter is read,
- *     made upper case and written back, each word ended by a zero: a read fault, then a COW fault, per page;
- *   - each word is emitted as (pointer into the text, 1): 32 768 buckets per thread (768 KiB of their own
- *     mapping), keys and values in arrays that grow by doubling from 10, from a thread arena (arena.h): one
- *     mprotect and one anonymous fault per page of heap;
- *   - reduce: the buckets are shared out, values of equal keys of all threads summed; sort: by count.
+ *   - the text is mapped private and writable; tasks of 64 KiB (a word belongs to the task it begins
+ *     in); each letter is read, made upper case and written back, each word ended by a zero: a read
+ *     fault, then a COW fault, per page;
+ *   - each word is emitted as (pointer into the text, 1): 32 768 buckets per thread (768 KiB of their
+ *     own mapping), keys and values in arrays that grow by doubling from 10, from a thread arena
+ *     (arena.h): one mprotect and one anonymous fault per page of heap;
+ *   - reduce: the buckets are shared out, values of equal keys of all threads summed.
  */
 #ifndef BENCH_WORD_COUNT_CORE_H
 #define BENCH_WORD_COUNT_CORE_H
@@ -81,8 +83,8 @@ static inline uint64_t wc_to_page_end(uint64_t addr)
 }
 
 /*
- * Zero-ended words a and b are equal. A piece of a is copied before b is looked at: two pages may share
- * the one entry of a TLB, so two pointers cannot be had at a time.
+ * Zero-ended words a and b are equal. A piece of a is copied before b is looked at: two pages may
+ * share the one entry of a TLB, so two pointers cannot be had at a time.
  */
 static bool wc_equal(struct wc_mem *m, uint64_t a, uint64_t b)
 {
@@ -189,9 +191,9 @@ static inline bool wc_letter_at(struct wc_mem *m, uint64_t addr)
 }
 
 /*
- * One task: the words that begin in [start, end) of the text. A word that began before start belongs to
- * the task before; the last one is followed beyond end. (Letters stay letters and separators stay none
- * while others rewrite them, so neighbours agree without a lock.)
+ * One task: the words that begin in [start, end) of the text. A word that began before start
+ * belongs to the task before; the last one is followed beyond end. (Letters stay letters and
+ * separators stay none while others rewrite them, so neighbours agree without a lock.)
  */
 static void wc_map_task(struct wc_job *job, unsigned t, uint64_t start, uint64_t end)
 {
@@ -334,8 +336,9 @@ static void wc_phase_reduce(void *arg, unsigned t, uint64_t n)
 }
 
 /*
- * How much of a text of size bytes can be counted: a last word without an end after it is ended in the
- * byte behind the text, which is not there when the text fills its last page. Such a word is left out.
+ * How much of a text of size bytes can be counted: a last word without an end after it is ended in
+ * the byte behind the text, which is not there when the text fills its last page. Such a word is
+ * left out.
  */
 static uint64_t wc_countable(int fd, uint64_t size)
 {

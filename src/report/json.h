@@ -2,8 +2,8 @@
 /*
  * json.h - a write-only JSON emitter (RFC 8259).
  *
- * I1 Whatever is passed in, the output is one well-formed JSON text: strings are escaped, bytes that
- *    are not UTF-8 become U+FFFD, a number that is not finite becomes null.
+ * I1 Whatever is passed in, the output is one well-formed JSON text: strings are escaped, bytes
+ *    that are not UTF-8 become U+FFFD, a number that is not finite becomes null.
  * I2 Numbers read back to the same double (shortest of 15 to 17 digits), integers to the same
  *    64-bit integer; the locale's decimal point never shows.
  * I3 A member's key is given inside an object and NULL inside an array (asserted: it is our code

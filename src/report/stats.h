@@ -20,8 +20,9 @@ struct sm__stats sm__stats_of(double *values, unsigned n);
 /* Quantile q in [0, 1] of sorted values; NaN when n == 0. */
 double sm__quantile(const double *sorted, unsigned n, double q);
 /*
- * Two-sided p-value of Welch's t-test, from summaries (so that two files can be compared). NaN when a
- * side has fewer than two samples; 1 when both are constant and equal, 0 when constant and different.
+ * Two-sided p-value of Welch's t-test, from summaries (so that two files can be compared). NaN when
+ * a side has fewer than two samples; 1 when both are constant and equal, 0 when constant and
+ * different.
  */
 double sm__welch_p(const struct sm__stats *a, const struct sm__stats *b);
 

@@ -211,7 +211,9 @@ static unsigned width_of(const struct sm__table *t, unsigned column)
 	return width;
 }
 
-/* One line of a text table; row == t->rows is the heading. The last column gets no trailing blanks. */
+/*
+ * One line of a text table; row == t->rows is the heading. The last column gets no trailing blanks.
+ */
 static void text_line(const struct sm__table *t, FILE *out, unsigned row, const unsigned *widths)
 {
 	char buf[SM__TEXT_NUMBER];

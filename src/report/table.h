@@ -37,11 +37,16 @@ enum sm__table_form { SM__TABLE_TEXT, SM__TABLE_MARKDOWN, SM__TABLE_CSV };
 
 struct sm__table;
 
-/* Copies the columns (strings included). Return: NULL on exhaustion; every call below accepts NULL. */
+/*
+ * Copies the columns (strings included). Return: NULL on exhaustion; every call below accepts NULL.
+ */
 struct sm__table *sm__table_new(const struct sm__column *columns, unsigned n);
 void sm__table_free(struct sm__table *t);
 
-/* Begins a row; then one call per cell, from left to right. Cells beyond the last column are ignored. */
+/*
+ * Begins a row; then one call per cell, from left to right. Cells beyond the last column are
+ * ignored.
+ */
 void sm__table_row(struct sm__table *t);
 void sm__table_text(struct sm__table *t, const char *text); /* copied; NULL: null */
 void sm__table_number(struct sm__table *t, double value, unsigned digits);

@@ -21,7 +21,9 @@ unsigned sm__utf8_put(uint32_t c, char *buf);
 /* Columns the string takes on a terminal: 0 for combining marks, 2 for wide characters. */
 unsigned sm__text_width(const char *s);
 
-/* Prints s, control characters replaced (I2), padded with spaces to width; left- or right-aligned. */
+/*
+ * Prints s, control characters replaced (I2), padded with spaces to width; left- or right-aligned.
+ */
 void sm__text_pad(FILE *out, const char *s, unsigned width, int right);
 
 /*
