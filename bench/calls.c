@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * calls.c - samara bench calls: the calls one by one against the running
- * kernel's, look-up among many areas, and what a storm of mprotect on one area
- * costs the faults on another, per design.
+ * calls.c - samara bench calls: the calls one by one against the running kernel's, look-up among
+ * many areas, and what a storm of mprotect on one area costs the faults on another, per design.
  *
- *   mmap-munmap, mprotect-flip[/present], mprotect-split-merge[/present],
- * mremap-move, brk-step   as peers/kernel.h lookup/N/T, range-check/N/T random
- * addresses among N areas, T threads: nanoseconds of each thread's look-up
- *   mmap-munmap-among/N            mmap(NULL) and munmap of a page among N
- * areas with holes fault-quiet/D, fault-storm/D   anonymous faults a second of
- * one thread under design D, alone and while another thread flips mprotect on
- * another area (/present: on a page that is there, so that each flip shoots
- * down) mprotect-hold/TREE             how long one mprotect holds mmap_lock
- * for write among 1000 areas
+ *   mmap-munmap, mprotect-flip[/present], mprotect-split-merge[/present], mremap-move, brk-step
+ *                                as in peers/kernel.h
+ *   lookup/N/T, range-check/N/T  random addresses among N areas, T threads: nanoseconds of each
+ *                                thread's look-up
+ *   mmap-munmap-among/N          mmap(NULL) and munmap of a page among N areas with holes
+ *   fault-quiet/D, fault-storm/D, fault-storm-present/D
+ *                                anonymous faults a second of one thread under design D: alone, and
+ *                                while another thread flips mprotect on an untouched (present) page
+ *                                of another area
+ *   mprotect-hold/TREE           how long one mprotect holds mmap_lock for write among 1000 areas
  *
- * Spaces have the soft backend: page tables are part of what a call costs, as
- * in the kernel.
+ * Spaces have the soft backend: page tables are part of what a call costs, as in the kernel.
  */
 #include "base/base.h"
 #include "base/random.h"

@@ -104,7 +104,10 @@ const char *bench_text(const struct bench *b, const char *name, const char *othe
 
 /* n, or with --quick n / 100 (at least 1); `bench all` keeps n / 4. */
 uint64_t bench_scale(const struct bench *b, uint64_t n);
-/* True if the case is wanted (--filter): for benchmarks that collect their own samples. */
+/*
+ * True if the case is wanted: --filter, and `bench all` has time left. For benchmarks that collect their
+ * own samples.
+ */
 bool bench_wanted(const struct bench *b, const char *case_name);
 /*
  * True when a benchmark that collects its own samples should take no more: the run was interrupted,

@@ -5,8 +5,8 @@
  * per second and thread), after the tests of these names in will-it-scale; the
  * kernel's side is peers/kernel_micro.c.
  *
- * Ours: each thread runs guest code with a TLB of its own; a page is touched by
- * translating and storing.
+ * Ours: spaces with pages (soft backend) throughout; each thread runs guest code with a TLB of its
+ * own, and touches a page by translating and storing.
  */
 #include "guest.h"
 #include "peers/kernel.h"
@@ -116,8 +116,7 @@ static uint64_t ours(void *arg, uint64_t n)
 
 static int open_micro(struct bench *b, struct micro *m, const char *design)
 {
-	int error =
-		guest_open(b, design, kinds[m->kind].touch ? GUEST_PAGES : GUEST_MAP_ONLY, &m->g);
+	int error = guest_open(b, design, GUEST_PAGES, &m->g);
 
 	if (!error && kinds[m->kind].file) {
 		int fd = kernel_file(KERNEL_PAGE);

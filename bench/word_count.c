@@ -29,8 +29,7 @@ struct wc_mem {
 	const struct wc_system *sys;
 	struct sm_tlb *tlb;
 	bool failed;
-	char nothing[4096]; /* what a failed access gets: the run is void, but goes on
-                         to its end */
+	char nothing[4096]; /* for a failed access: the run is void, but goes on to its end */
 };
 
 static char *wc_miss(struct wc_mem *m, uint64_t addr, bool write)
