@@ -8,6 +8,7 @@
 #include "guest.h"
 #include "peers/app.h"
 #include "peers/kernel.h"
+#include "peers/peer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -171,6 +172,19 @@ static int report(struct bench *b, struct series *s, const struct series *first,
 	return 0;
 }
 
+/* Seconds of a cycle on the kernel. Return: false, with a note, if it failed: it is left out then. */
+static bool ask_kernel(struct bench *b, const struct bench_side *kernel, uint64_t n,
+		       double *seconds)
+{
+	uint64_t ns = bench_peer_ask(kernel->peer, kernel->what, n);
+
+	if (ns == UINT64_MAX)
+		bench_note(b, "kernel left out: %s", peer_error());
+	else
+		*seconds = (double)ns / 1e9 / (double)n;
+	return ns != UINT64_MAX;
+}
+
 /* All designs and the kernel in turn, runs times. */
 static int collect(struct bench *b, struct series *s, unsigned n_series, double *theirs,
 		   unsigned threads)
@@ -193,9 +207,8 @@ static int collect(struct bench *b, struct series *s, unsigned n_series, double 
 						      s[d].last.stop_ns) /
 					     1e9 / (double)n;
 		}
-		theirs[runs] =
-			kernel.name ? (double)bench_peer_ask(kernel.peer, what, n) / 1e9 / (double)n
-				    : 0;
+		if (kernel.name && !ask_kernel(b, &kernel, n, &theirs[runs]))
+			kernel.name = NULL;
 	}
 	for (unsigned d = 0; d < n_series && runs && !error; d++) {
 		s[d].runs = runs;

@@ -13,6 +13,7 @@
 #include "guest.h"
 #include "machine.h"
 #include "peers/kernel.h"
+#include "peers/peer.h"
 #include "peers/stress.h"
 
 #include <math.h>
@@ -95,12 +96,20 @@ static int run_config(struct experiment *e, unsigned c, unsigned run)
 	return 0;
 }
 
+/* A peer that fails is left out from here on, with what it gave before. */
 static void run_kernel(struct experiment *e, unsigned run)
 {
 	double values[MEASURES] = { 0 };
+	uint64_t ns = bench_peer_ask_more(e->kernel, e->kernel_case, e->o.cycles, values + 1,
+					  MEASURES - 1);
 
-	values[CALLS] = (double)bench_peer_ask_more(e->kernel, e->kernel_case, e->o.cycles,
-						    values + 1, MEASURES - 1);
+	if (ns == UINT64_MAX) {
+		bench_note(e->b, "kernel left out: %s", peer_error());
+		bench_peer_close(e->kernel);
+		e->kernel = NULL;
+		return;
+	}
+	values[CALLS] = (double)ns;
 	store(e, KERNEL, run, values);
 }
 
