@@ -104,7 +104,7 @@ struct sm_trace_event {
 	uint16_t nargs;	  /* how many of args were there */
 	uint8_t inferred; /* enum sm_trace_inferred */
 	bool returned;	  /* false: "= ?", or the other half never came */
-	bool nameless; /* its earlier events, if any, had tid 0 */
+	bool nameless;	  /* its earlier events, if any, had tid 0 */
 	bool stamped;	  /* perf trace: start_ns orders, not the lines */
 	int error;	  /* errno, positive; 0 if the call succeeded or did not return */
 	int64_t result;	  /* the value returned; -1 with error set */

@@ -50,6 +50,7 @@ struct run {
 	struct progress *progress; /* by thread */
 	_Atomic uint32_t *left;	   /* by mm: calls to come */
 	uint32_t *ns;		   /* by call: time it took */
+	uint64_t begin;		   /* of the replay */
 	uint64_t clock_ns;	   /* what reading the clock twice takes: not the call's */
 	uint64_t vmas_now;	   /* one thread: of all spaces */
 	uint64_t *vmas;		   /* one thread: by mm */
@@ -212,6 +213,10 @@ static void make_call(struct run *run, uint32_t index, struct tally *tally)
 	took = now_ns() - start;
 	took -= took < run->clock_ns ? took : run->clock_ns;
 	run->ns[index] = took > UINT32_MAX ? UINT32_MAX : (uint32_t)took;
+	if (run->result->timeline) {
+		run->result->timeline[index].start = start - run->begin;
+		run->result->timeline[index].took = run->ns[index];
+	}
 	if (p.failed) {
 		fail_run(run, (int)-p.got);
 		return;
@@ -297,8 +302,13 @@ static void *work(void *arg)
 	     i++) {
 		uint32_t index = f->thread_calls[i];
 
+		uint64_t before = tally.order_wait_ns;
+
 		for (uint64_t w = f->wait_first[index]; w < f->wait_first[index + 1]; w++)
 			wait_for(run, &f->waits[w], &tally);
+		if (run->result->timeline)
+			run->result->timeline[index].waited =
+				(uint32_t)(tally.order_wait_ns - before);
 		if (has_failed(run))
 			break;
 		make_call(run, index, &tally);
@@ -446,8 +456,8 @@ static int sum_kinds(struct run *run)
 		if (!n)
 			continue;
 		qsort(times, n, sizeof(*times), by_value);
-		kind->median_ns = times[n / 2];
-		kind->p99_ns = times[(n * 99 + 99) / 100 - 1];
+		kind->median_ns = (double)times[n / 2];
+		kind->p99_ns = (double)times[(n * 99 + 99) / 100 - 1];
 		kind->max_ns = times[n - 1];
 		run->result->busy_ns += kind->total_ns;
 	}
@@ -460,6 +470,17 @@ static int by_mm(const void *a, const void *b)
 	const struct sm__space_result *x = a, *y = b;
 
 	return x->mm < y->mm ? -1 : x->mm > y->mm;
+}
+
+static int make_timeline(struct run *run)
+{
+	size_t n = run->rec->ncalls;
+	struct sm__moment *timeline = sm__inject_fail() ? NULL : calloc(n + 1, sizeof(*timeline));
+
+	for (size_t i = 0; timeline && i < n; i++)
+		timeline[i].took = UINT32_MAX;
+	run->result->timeline = timeline;
+	return timeline ? 0 : -ENOMEM;
 }
 
 static int prepare(struct run *run)
@@ -477,6 +498,8 @@ static int prepare(struct run *run)
 	run->vmas = calloc(rec->nmms + 1, sizeof(*run->vmas));
 	run->ns = malloc((rec->ncalls + 1) * sizeof(*run->ns));
 	run->result->spaces = calloc(rec->nmms + 1, sizeof(*run->result->spaces));
+	if (run->options->timeline && make_timeline(run))
+		return -ENOMEM;
 	if (!run->progress || !run->left || !run->vmas || !run->ns || !run->result->spaces)
 		return -ENOMEM;
 	memset(run->progress, 0, (rec->nthreads + 1) * sizeof(*run->progress));
@@ -504,7 +527,7 @@ int sm__replay(const struct sm__recording *rec, const struct sm__replay_options 
 	r = prepare(&run);
 	if (!r) {
 		run.clock_ns = clock_cost();
-		start = now_ns();
+		start = run.begin = now_ns();
 		if (options->parallel)
 			run_parallel(&run);
 		else
@@ -535,6 +558,8 @@ void sm__replay_result_free(struct sm__replay_result *result)
 	for (size_t i = 0; i < result->nspaces; i++)
 		free(result->spaces[i].maps);
 	free(result->spaces);
+	free(result->timeline);
+	result->timeline = NULL;
 	result->spaces = NULL;
 	result->nspaces = 0;
 }

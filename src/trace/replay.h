@@ -26,6 +26,7 @@ struct sm__replay_options {
 		touch; /* after calls that give memory; a recording with faults has its own */
 	enum sm_backend backend;
 	bool lock_stats;
+	bool timeline;	     /* when each call began and how long it waited before */
 	bool samples;	     /* the number of VMAs after each call (one thread only) */
 	uint64_t stop_after; /* calls; UINT64_MAX: all */
 	void (*progress)(void *arg, uint64_t done, uint64_t total);
@@ -72,6 +73,13 @@ struct sm__space_result {
 	char *maps;
 };
 
+/* One call on the clock of the replay, nanoseconds from its beginning. took UINT32_MAX: not made. */
+struct sm__moment {
+	uint64_t start;
+	uint32_t waited; /* for order, right before start */
+	uint32_t took;
+};
+
 enum { SM__DIFFERENCES_MAX = 1000, SM__SAMPLES_MAX = 512 };
 
 struct sm__replay_result {
@@ -96,6 +104,7 @@ struct sm__replay_result {
 	size_t ndifferences;
 	struct sm__space_result *spaces; /* by first call; without those that never held a VMA */
 	size_t nspaces;
+	struct sm__moment *timeline; /* by call, if asked for */
 	struct {
 		uint64_t call, vmas;
 	} samples[SM__SAMPLES_MAX];

@@ -258,6 +258,37 @@ small() {
 	[[ $output == *"cannot be written"* ]]
 }
 
+@test "--perfetto writes calls, waits and VMAs on a time line" {
+	samara replay --design linux-6.1,linux-6.18 --perfetto "$dir/t.json" "$traces/wordcount-4.strace.xz"
+	[ "$status" -eq 0 ]
+	python3 - "$dir/t.json" <<-'END'
+		import json, sys, collections
+		events = json.load(open(sys.argv[1]))["traceEvents"]
+		calls = [e for e in events if e["ph"] == "X" and e["cat"] == "call"]
+		assert len(calls) == 2 * 1385
+		assert len({e["tid"] for e in calls}) == 5
+		assert sum(e["name"] == "mprotect" for e in calls) == 2 * 1343
+		assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in calls)
+		names = [e["args"]["name"] for e in events if e["ph"] == "M"]
+		assert "linux-6.18 wordcount 9365" in names
+		tracks = collections.defaultdict(list)
+		for e in events:
+		    if e["ph"] == "X":
+		        tracks[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
+		for track in tracks.values():  # slices of one track do not overlap
+		    track.sort()
+		    assert all(a[1] <= b[0] + 0.002 for a, b in zip(track, track[1:]))
+	END
+	run --separate-stderr timeout 60 "$SAMARA" replay --threads 1 --perfetto - "$traces/sort.strace.xz"
+	[ "$status" -eq 0 ]
+	python3 -c 'import json, sys; assert any(e["ph"] == "C" for e in json.load(sys.stdin)["traceEvents"])' <<<"$output"
+	samara replay --json - --perfetto - "$traces/sort.strace.xz"
+	[ "$status" -eq 2 ]
+	samara replay --perfetto /nowhere/t.json "$traces/sort.strace.xz"
+	[ "$status" -eq 2 ]
+	[[ $output == *"/nowhere/t.json: No such file"* ]]
+}
+
 @test "maps after N calls" {
 	small
 	samara maps --at 2 "$dir/small"

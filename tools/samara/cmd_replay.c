@@ -20,7 +20,7 @@ struct request {
 	enum sm__touch_pages touch;
 	const char *touch_text;
 	unsigned repeat, differences;
-	const char *json;
+	const char *json, *perfetto;
 };
 
 static void usage(FILE *out)
@@ -126,6 +126,7 @@ static const struct option options[] = {
 	{ "maps", no_argument, NULL, 'm' },
 	{ "strict", no_argument, NULL, 's' },
 	{ "json", required_argument, NULL, 'j' },
+	{ "perfetto", required_argument, NULL, 'f' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -150,6 +151,9 @@ static bool take_option(struct request *q, int opt)
 		return q->strict = true;
 	case 'j':
 		q->json = optarg;
+		return true;
+	case 'f':
+		q->perfetto = optarg;
 		return true;
 	default:
 		fprintf(stderr, "samara replay --help tells what there is\n");
@@ -236,7 +240,8 @@ static struct sm__replay_result *run_once(const struct request *q, const struct 
 		.touch = faults ? SM__TOUCH_NONE : q->touch,
 		.backend = faults || q->touch ? SM_BACKEND_SOFT : SM_BACKEND_NONE,
 		.lock_stats = true,
-		.samples = q->json != NULL,
+		.samples = q->json || q->perfetto,
+		.timeline = q->perfetto != NULL,
 		.stop_after = UINT64_MAX,
 		.progress = progress,
 	};
@@ -297,7 +302,53 @@ static int verdict(const struct sm__recording *rec, const struct runs *runs, uns
 	return status;
 }
 
-static int replay_one(const struct request *q, char *const *files, size_t n, struct sm__json *j)
+/* A JSON file that is filled while recordings are replayed. */
+struct sink {
+	const char *name; /* NULL: not asked for */
+	FILE *out;
+	struct sm__json j;
+};
+
+/* Opens the file and, in it, an object with one array. */
+static bool sink_open(struct sink *sink, const char *name, const char *array)
+{
+	sink->name = name;
+	if (!name)
+		return true;
+	sink->out = strcmp(name, "-") ? fopen(name, "w") : stdout;
+	if (!sink->out) {
+		fprintf(stderr, "samara: %s: %s\n", name, strerror(errno));
+		return false;
+	}
+	sm__json_init(&sink->j, sink->out);
+	sm__json_open(&sink->j, NULL, '{');
+	sm__json_text(&sink->j, "samara", SAMARA_VERSION);
+	sm__json_open(&sink->j, array, '[');
+	return true;
+}
+
+static bool sink_close(struct sink *sink)
+{
+	bool fine;
+
+	if (!sink->out)
+		return true;
+	sm__json_close(&sink->j);
+	sm__json_close(&sink->j);
+	fine = !sm__json_finish(&sink->j);
+	if (sink->out != stdout)
+		fine &= !fclose(sink->out);
+	if (!fine)
+		fprintf(stderr, "samara: %s: cannot be written\n", sink->name);
+	return fine;
+}
+
+static bool to_stdout(const struct request *q)
+{
+	return (q->json && !strcmp(q->json, "-")) || (q->perfetto && !strcmp(q->perfetto, "-"));
+}
+
+static int replay_one(const struct request *q, char *const *files, size_t n, struct sink *sinks)
 {
 	struct sm__recording *rec = load_recording(files, n, q->strict);
 	struct runs runs[DESIGNS_MAX] = { 0 };
@@ -311,9 +362,11 @@ static int replay_one(const struct request *q, char *const *files, size_t n, str
 	if (!rec)
 		return EXIT_UNUSABLE;
 	if (run_all(q, rec, runs)) {
-		if (j)
-			report_json(j, &shown, runs, q->ndesigns);
-		if (!j || strcmp(q->json, "-"))
+		if (sinks[0].out)
+			report_json(&sinks[0].j, &shown, runs, q->ndesigns);
+		if (sinks[1].out)
+			report_timeline(&sinks[1].j, &shown, runs, q->ndesigns);
+		if (!to_stdout(q))
 			report_text(stdout, &shown, runs, q->ndesigns);
 		status = verdict(rec, runs, q->ndesigns);
 		for (unsigned d = 0; d < q->ndesigns; d++)
@@ -325,38 +378,24 @@ static int replay_one(const struct request *q, char *const *files, size_t n, str
 
 static int replay_files(const struct request *q, char **files, size_t n)
 {
-	bool to_stdout = q->json && !strcmp(q->json, "-");
-	FILE *out = !q->json ? NULL : to_stdout ? stdout : fopen(q->json, "w");
-	struct sm__json j;
-	int status = EXIT_SAME;
+	struct sink sinks[2] = { 0 };
+	bool fine = sink_open(&sinks[0], q->json, "recordings") &&
+		    sink_open(&sinks[1], q->perfetto, "traceEvents");
+	int status = fine ? EXIT_SAME : EXIT_UNUSABLE;
 
-	if (q->json && !out) {
-		fprintf(stderr, "samara: %s: %s\n", q->json, strerror(errno));
-		return EXIT_UNUSABLE;
-	}
-	if (out) {
-		sm__json_init(&j, out);
-		sm__json_open(&j, NULL, '{');
-		sm__json_text(&j, "samara", SAMARA_VERSION);
-		sm__json_open(&j, "recordings", '[');
-	}
-	for (size_t i = 0; i < n;) {
+	for (size_t i = 0; fine && i < n;) {
 		size_t group = load_group(files + i, n - i);
 		int one;
 
-		if (i && !to_stdout)
+		if (i && !to_stdout(q))
 			printf("\n");
-		one = replay_one(q, files + i, group, out ? &j : NULL);
+		one = replay_one(q, files + i, group, sinks);
 		status = one > status ? one : status;
 		i += group;
 	}
-	if (out) {
-		sm__json_close(&j);
-		sm__json_close(&j);
-		if (sm__json_finish(&j) || (!to_stdout && fclose(out))) {
-			fprintf(stderr, "samara: %s: cannot be written\n", q->json);
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(sinks); i++) {
+		if (!sink_close(&sinks[i]))
 			status = EXIT_UNUSABLE;
-		}
 	}
 	return status;
 }
@@ -377,6 +416,10 @@ int cmd_replay(int argc, char **argv)
 	}
 	if (optind == argc) {
 		usage(stderr);
+		return EXIT_UNUSABLE;
+	}
+	if (q.json && q.perfetto && !strcmp(q.json, "-") && !strcmp(q.perfetto, "-")) {
+		fprintf(stderr, "samara: only one of --json and --perfetto goes to stdout\n");
 		return EXIT_UNUSABLE;
 	}
 	if (!finish_request(&q))

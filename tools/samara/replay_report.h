@@ -28,6 +28,14 @@ void report_text(FILE *out, const struct shown *s, const struct runs *runs, unsi
 /* One object, into an open array. */
 void report_json(struct sm__json *j, const struct shown *s, const struct runs *runs, unsigned n);
 
+/*
+ * The runs on a time line, as trace events that Perfetto and other viewers open: a process for each
+ * recorded one and design, a track for each thread with its calls and waits, the number of VMAs.
+ * Events go into an open array.
+ */
+void report_timeline(struct sm__json *j, const struct shown *s, const struct runs *runs,
+		     unsigned n);
+
 /* "# process 123 /usr/bin/sort" and the map. */
 void report_maps(FILE *out, const struct sm__recording *rec, const struct sm__replay_result *result,
 		 uint32_t pid);
