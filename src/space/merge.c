@@ -28,17 +28,20 @@ static const uint64_t special = SM_VM_IO | SM_VM_DONTEXPAND | SM_VM_PFNMAP | SM_
 
 void sm__merge_from(struct sm__merge *m, struct sm__op *op, const struct sm__vma *v)
 {
-	*m = (struct sm__merge){
-		.op = op,
-		.start = v->start,
-		.end = v->end,
-		.flags = v->flags,
-		.pgoff = v->pgoff,
-		.anon = sm__anon_of(v),
-		.tag = v->tag,
-		.file = v->file,
-		.name = v->name,
-	};
+	m->op = op;
+	m->start = v->start;
+	m->end = v->end;
+	m->flags = v->flags;
+	m->pgoff = v->pgoff;
+	m->anon = sm__anon_of(v);
+	m->tag = v->tag;
+	m->file = v->file;
+	m->name = v->name;
+	m->prev = m->middle = m->next = m->result = NULL;
+	m->just_grow = false;
+	m->prep = NULL;
+	m->c = NULL;
+	m->error = 0;
 }
 
 static bool attributes_equal(const struct sm__merge *m, const struct sm__vma *v)

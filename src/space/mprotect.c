@@ -68,62 +68,105 @@ static int charge(struct protect *p, struct sm__vma *v, uint64_t pages, uint64_t
 	return 0;
 }
 
-static int plan(struct protect *p, struct sm__step *step)
+static bool touches(const struct sm__vma *n, uint64_t flags)
 {
-	return p->s->backend->plan ? p->s->backend->plan(step) : 0;
+	return n && n->flags == flags;
+}
+
+/*
+ * The VMA that is to have the flags and nothing else: merged with a neighbour (then it has them already),
+ * split off, or v as it is. NULL: *err is set.
+ */
+static struct sm__vma *shape(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr end,
+			     uint64_t flags, int *err)
+{
+	struct sm__vma *around[2];
+	struct sm__merge m;
+
+	sm__around(&p->c, around);
+	if (p->prev) /* just changed: in front of v, or v itself */
+		around[0] = p->prev;
+	if (v->start == start && v->end == end && !touches(around[0], flags) &&
+	    !touches(around[1], flags))
+		return v; /* nearly always: nothing to merge with, nothing to cut */
+	sm__merge_from(&m, &p->op, v);
+	m.pgoff += sm__pages(p->s, start - v->start);
+	m.start = start;
+	m.end = end;
+	m.flags = flags;
+	m.middle = v;
+	m.prev = v->start == start ? around[0] : NULL;
+	m.next = v->end == end ? around[1] : NULL;
+	m.c = &p->c;
+	v = sm__modify(&m);
+	*err = m.error;
+	return v;
+}
+
+static void plan(struct protect *p, struct sm__step *step, struct sm__vma *v, uint64_t flags)
+{
+	step->kind = SM__STEP_PROTECT;
+	step->space = p->s;
+	step->vma = v;
+	step->old_flags = v->flags;
+	step->new_flags = flags;
+	step->to = NULL;
+}
+
+/* The map's part: shape, flags, record. On failure nothing but splits has changed. */
+static int set_flags(struct protect *p, struct sm__vma **v, sm_addr start, sm_addr end,
+		     uint64_t flags)
+{
+	struct sm_space *s = p->s;
+	struct sm__prep prep;
+	struct sm__vma *w;
+	int err = 0;
+
+	w = shape(p, *v, start, end, flags, &err);
+	if (err)
+		return err;
+	*v = w;
+	if (w->flags == flags)
+		return 0;
+	err = sm__prepare(s, &prep, 1, 0);
+	if (err)
+		return err;
+	w->flags = flags;
+	sm__store(s, &prep, w, &p->c);
+	sm__unprepare(s, &prep);
+	return 0;
 }
 
 /* Changes [start, end) of v. On success p->prev is the VMA that now covers the end of it. */
 static int change(struct protect *p, struct sm__vma *v, sm_addr start, sm_addr end, uint64_t flags)
 {
 	struct sm_space *s = p->s;
+	const struct sm__backend *b = s->backend;
 	uint64_t old = v->flags, pages = sm__pages(s, end - start), charged;
 	struct sm__step step;
-	struct sm__merge m;
-	struct sm__prep prep;
 	int err = charge(p, v, pages, &flags, &charged);
 
 	if (err)
 		return err;
 	err = sm__vma_start_write_interruptible(s, v);
+	if (!err && b->plan) {
+		plan(p, &step, v, flags);
+		step.start = start;
+		step.end = end;
+		err = b->plan(&step);
+	}
 	if (err)
 		goto uncharge;
-	step = (struct sm__step){ .kind = SM__STEP_PROTECT,
-				  .space = s,
-				  .vma = v,
-				  .start = start,
-				  .end = end,
-				  .old_flags = old,
-				  .new_flags = flags };
-	err = plan(p, &step);
-	if (err)
-		goto uncharge;
-	sm__merge_from(&m, &p->op, v);
-	m.pgoff += sm__pages(s, start - v->start);
-	m.start = start;
-	m.end = end;
-	m.flags = flags;
-	m.middle = v;
-	m.prev = p->prev;
-	m.next = v->end == end ? sm__next(&p->c) : NULL;
-	m.c = &p->c;
-	v = sm__modify(&m);
-	err = m.error;
-	if (!err && v->flags != flags)
-		err = sm__prepare(s, &prep, 1, 0);
+	err = set_flags(p, &v, start, end, flags);
 	if (err) {
-		if (s->backend->abort)
-			s->backend->abort(&step);
+		if (b->plan && b->abort)
+			b->abort(&step);
 		goto uncharge;
 	}
-	if (v->flags != flags) { /* not merged: v is the range now */
-		v->flags = flags;
-		sm__store(s, &prep, v, &p->c);
-		sm__unprepare(s, &prep);
+	if (b->plan) {
+		step.vma = v;
+		b->commit(&step, sm__op_gather(&p->op));
 	}
-	step.vma = v;
-	if (s->backend->commit)
-		s->backend->commit(&step, sm__op_gather(&p->op));
 	if ((old & SM_VM_ACCOUNT) && !(flags & SM_VM_ACCOUNT))
 		sm__uncharge(s, pages);
 	sm__account(s, old, -(int64_t)pages);
@@ -179,14 +222,7 @@ static int find_start(struct protect *p, struct sm__vma **first, int grows)
 		if (grows & SM_PROT_GROWSUP)
 			return -EINVAL; /* no VMA grows up on x86-64 */
 	}
-	p->prev = v;
-	if (p->start == v->start) {
-		p->prev = sm__prev(&p->c);
-		if (p->prev)
-			sm__next(&p->c);
-		else
-			sm__seek(&p->c, p->start);
-	}
+	p->prev = NULL;
 	*first = v;
 	return 0;
 }

@@ -214,6 +214,16 @@ static inline struct sm__vma *sm__prev(struct sm__tree_cursor *c)
 	return sm__vma_of(c->tree->ops->prev(c));
 }
 
+/* The neighbours in the tree of the VMA that c stands on. */
+static inline void sm__around(struct sm__tree_cursor *c, struct sm__vma *out[2])
+{
+	struct sm__tree_node *n[2];
+
+	c->tree->ops->around(c, n);
+	out[0] = sm__vma_of(n[0]);
+	out[1] = sm__vma_of(n[1]);
+}
+
 /* The VMA that ends at or before start and is the last such; NULL. */
 struct sm__vma *sm__vma_before(struct sm_space *s, sm_addr start);
 

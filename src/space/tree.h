@@ -72,6 +72,8 @@ struct sm__tree_ops {
 	struct sm__tree_node *(*seek)(struct sm__tree_cursor *c, sm_addr addr);
 	struct sm__tree_node *(*next)(struct sm__tree_cursor *c); /* NULL at the end, may go back */
 	struct sm__tree_node *(*prev)(struct sm__tree_cursor *c); /* NULL before the first */
+	/* The nodes before and after the one the cursor stands on, which it does not leave. */
+	void (*around)(struct sm__tree_cursor *c, struct sm__tree_node *out[2]);
 
 	/* Writers. */
 	int (*reserve)(struct sm__tree *t, unsigned changes); /* 0 or -ENOMEM; may be repeated */

@@ -231,6 +231,14 @@ struct sm__tree_node *sm__binary_prev(struct sm__tree_cursor *c)
 	return c->node = n == &c->tree->ends ? NULL : n;
 }
 
+void sm__binary_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2])
+{
+	const struct sm__tree_node *ends = &c->tree->ends;
+
+	out[0] = c->node->prev == ends ? NULL : c->node->prev;
+	out[1] = c->node->next == ends ? NULL : c->node->next;
+}
+
 int sm__binary_reserve(struct sm__tree *t, unsigned changes)
 {
 	(void)t;

@@ -60,6 +60,7 @@ struct sm__tree_node *sm__binary_find(struct sm__tree *t, sm_addr addr);
 struct sm__tree_node *sm__binary_seek(struct sm__tree_cursor *c, sm_addr addr);
 struct sm__tree_node *sm__binary_next(struct sm__tree_cursor *c);
 struct sm__tree_node *sm__binary_prev(struct sm__tree_cursor *c);
+void sm__binary_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2]);
 int sm__binary_reserve(struct sm__tree *t, unsigned changes);
 void sm__binary_release(struct sm__tree *t);
 int sm__binary_gap_lowest(struct sm__tree *t, uint64_t size, const sm_addr limits[2],

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "base/inject.h"
+#include "maple/path.h"
 #include "samara/maple.h"
 
 struct impl {
@@ -104,6 +105,24 @@ static struct sm__tree_node *maple_next(struct sm__tree_cursor *c)
 static struct sm__tree_node *maple_prev(struct sm__tree_cursor *c)
 {
 	return c->node = node_of(sm_cursor_prev(cursor(c, UINT64_MAX), 0));
+}
+
+/* Nearly always both are in the leaf; else a copy of the cursor looks. */
+static void maple_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2])
+{
+	struct sm_cursor *k = cursor(c, 0), other;
+	const struct sm__leaf *l = sm__path_leaf(&k->path);
+	unsigned int i = k->path.slot[0];
+
+	if (i && i + 1 < l->n) {
+		out[0] = node_of(sm__leaf_value(l, i - 1));
+		out[1] = node_of(sm__leaf_value(l, i + 1));
+		return;
+	}
+	other = *k;
+	out[0] = node_of(sm_cursor_prev(&other, 0));
+	other = *k;
+	out[1] = node_of(sm_cursor_next(&other, UINT64_MAX));
 }
 
 /* --------------------------------------------------------------------------------- writers ---- */
@@ -216,6 +235,7 @@ const struct sm__tree_ops sm__tree_maple_ops = {
 	.seek = maple_seek,
 	.next = maple_next,
 	.prev = maple_prev,
+	.around = maple_around,
 	.reserve = maple_reserve,
 	.release = maple_release,
 	.store = maple_store,

@@ -150,6 +150,7 @@ const struct sm__tree_ops sm__tree_rb_ops = {
 	.seek = sm__binary_seek,
 	.next = sm__binary_next,
 	.prev = sm__binary_prev,
+	.around = sm__binary_around,
 	.reserve = sm__binary_reserve,
 	.release = sm__binary_release,
 	.store = rb_store,
