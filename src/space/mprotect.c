@@ -68,9 +68,12 @@ static int charge(struct protect *p, struct sm__vma *v, uint64_t pages, uint64_t
 	return 0;
 }
 
-static bool touches(const struct sm__vma *n, uint64_t flags)
+static bool may_merge(const struct sm__vma *around[2], const struct sm__vma *v, uint64_t flags)
 {
-	return n && n->flags == flags;
+	const struct sm__vma *p = around[0], *n = around[1];
+
+	return (p && p->end == v->start && p->flags == flags) ||
+	       (n && n->start == v->end && n->flags == flags);
 }
 
 /*
@@ -86,8 +89,8 @@ static struct sm__vma *shape(struct protect *p, struct sm__vma *v, sm_addr start
 	sm__around(&p->c, around);
 	if (p->prev) /* just changed: in front of v, or v itself */
 		around[0] = p->prev;
-	if (v->start == start && v->end == end && !touches(around[0], flags) &&
-	    !touches(around[1], flags))
+	if (v->start == start && v->end == end &&
+	    !may_merge((const struct sm__vma **)around, v, flags))
 		return v; /* nearly always: nothing to merge with, nothing to cut */
 	sm__merge_from(&m, &p->op, v);
 	m.pgoff += sm__pages(p->s, start - v->start);

@@ -114,15 +114,18 @@ static void maple_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2]
 	const struct sm__leaf *l = sm__path_leaf(&k->path);
 	unsigned int i = k->path.slot[0];
 
-	if (i && i + 1 < l->n) {
+	if (sm__likely(i > 0)) {
 		out[0] = node_of(sm__leaf_value(l, i - 1));
-		out[1] = node_of(sm__leaf_value(l, i + 1));
-		return;
+	} else {
+		other = *k;
+		out[0] = node_of(sm_cursor_prev(&other, 0));
 	}
-	other = *k;
-	out[0] = node_of(sm_cursor_prev(&other, 0));
-	other = *k;
-	out[1] = node_of(sm_cursor_next(&other, UINT64_MAX));
+	if (sm__likely(i + 1 < l->n)) {
+		out[1] = node_of(sm__leaf_value(l, i + 1));
+	} else {
+		other = *k;
+		out[1] = node_of(sm_cursor_next(&other, UINT64_MAX));
+	}
 }
 
 /* --------------------------------------------------------------------------------- writers ---- */
