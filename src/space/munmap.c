@@ -63,13 +63,19 @@ static int list(struct sm__unmap *u, struct sm__vma *v)
 	return 0;
 }
 
+static void free_steps(struct sm__unmap *u)
+{
+	if (u->steps != &u->one)
+		free(u->steps);
+	u->steps = NULL;
+}
+
 static void abort_steps(struct sm__unmap *u, uint64_t planned)
 {
 	while (planned--)
 		if (u->op->space->backend->abort)
 			u->op->space->backend->abort(&u->steps[planned]);
-	free(u->steps);
-	u->steps = NULL;
+	free_steps(u);
 }
 
 static int plan(struct sm__unmap *u)
@@ -79,7 +85,10 @@ static int plan(struct sm__unmap *u)
 
 	if (!b->plan || !u->count)
 		return 0;
-	u->steps = sm__inject_fail() ? NULL : calloc(u->count, sizeof(*u->steps));
+	if (u->count == 1)
+		u->steps = &u->one;
+	else
+		u->steps = sm__inject_fail() ? NULL : malloc(u->count * sizeof(*u->steps));
 	if (!u->steps)
 		return -ENOMEM;
 	for (struct sm__vma *v = u->first; v; v = v->gone_next, i++) {
@@ -151,8 +160,7 @@ void sm__unmap_finish(struct sm__unmap *u)
 {
 	for (uint64_t i = 0; u->steps && i < u->count; i++)
 		u->op->space->backend->commit(&u->steps[i], sm__op_gather(u->op));
-	free(u->steps);
-	u->steps = NULL;
+	free_steps(u);
 }
 
 void sm__unmap_abort(struct sm__unmap *u)

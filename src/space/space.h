@@ -294,7 +294,8 @@ struct sm__unmap {
 	struct sm__vma *first;	     /* list by gone_next, still in the tree */
 	struct sm__vma *prev, *next; /* of sm__unmap_neighbours */
 	uint64_t count, pages, accounted, locked;
-	struct sm__step *steps; /* planned; count of them */
+	struct sm__step *steps; /* planned; count of them; NULL: none */
+	struct sm__step one;	/* room for the usual case */
 };
 /* Splits the ends, plans the backend's work. 0, -ENOMEM, -EPERM; on failure nothing is planned. */
 int sm__unmap_gather(struct sm__unmap *u);
