@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 
-#if defined(__x86_64__) && defined(__linux__) && !SM_TSAN
+#if defined(__x86_64__) && defined(__linux__) && !SM_TSAN && __has_include(<sys/rseq.h>)
 #define SM__HAVE_RSEQ 1
 #else
 #define SM__HAVE_RSEQ 0
