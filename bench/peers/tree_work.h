@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct tree_range {
 	uint64_t first, last;
@@ -78,10 +79,16 @@ static inline void tree_shuffle(uint32_t *order, size_t n, uint64_t *random)
 	}
 }
 
+/* Large arrays lie on huge pages where there are some: the kernel's objects do. */
 static inline void *tree_array(size_t n, size_t size)
 {
-	void *p = aligned_alloc(64, (n * size + 63) / 64 * 64 + 64);
+	const size_t huge = (size_t)2 << 20;
+	size_t align = n * size < huge ? 64 : huge;
+	size_t bytes = (n * size + align) / align * align;
+	void *p = aligned_alloc(align, bytes);
 
+	if (p && align == huge)
+		madvise(p, bytes, MADV_HUGEPAGE);
 	if (p)
 		memset(p, 0, n * size);
 	return p;
