@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree.c - the range trees against each other: samara's maple tree in RCU mode, node allocation and retiring
- * included, beside the red-black and the AVL tree of older kernels, std::map and absl::btree_map.
+ * tree.c - the range trees against each other: samara's maple tree in RCU mode, node allocation and
+ * retiring included, beside the red-black and the AVL tree of older kernels, std::map and
+ * absl::btree_map.
  *
  * What is measured of each: peers/tree_cases.h; on which ranges: peers/tree_work.h.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_binary_side.c - the red-black and the AVL tree of a space: nodes in the objects, largest gaps in the
- * nodes, a list through them. No readers without a lock, so nothing is deferred and nothing allocated.
+ * tree_binary_side.c - the red-black and the AVL tree of a space: nodes in the objects, largest
+ * gaps in the nodes, a list through them. No readers without a lock, so nothing is deferred and
+ * nothing allocated.
  */
 #include "peers/tree_work.h"
 #include "space/tree.h"

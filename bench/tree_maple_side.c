@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_maple_side.c - the maple tree as users of the library have it: RCU mode, nodes from sheaves, retired
- * ones through free_rcu, a read section around every look-up and walk.
+ * tree_maple_side.c - the maple tree as users of the library have it: RCU mode, nodes from sheaves,
+ * retired ones through free_rcu, a read section around every look-up and walk.
  */
 #include "samara/maple.h"
 #include "samara/rcu.h"

@@ -2,18 +2,19 @@
 /*
  * tree_cases.h - what is measured of a range container. A file that includes it defines before:
  *
- *	struct side;                                          the container
- *	struct side *side_make(how);  void side_free(s);      empty, and its end
- *	struct tree_object *side_load(s, key);                what covers the key, or NULL
- *	void side_store(s, object);                           object->range into a gap
+ *	struct side;                               the container
+ *	struct side *side_make(how);               empty; NULL: exhausted
+ *	void side_free(s);
+ *	struct tree_object *side_load(s, key);     what covers the key, or NULL
+ *	void side_store(s, object);                object->range into a gap
  *	void side_erase(s, object);
- *	void side_split(s, object, part);                     part[0] over the middle of object; what is
- *	                                                      behind it is part[1], where one is needed
- *	void side_merge(s, object, part);                     object over all of its range again
- *	uint64_t side_walk(s);                                touches every object in order, returns how many
- *	uint64_t side_gap(s, size, max);                      the highest free range below max, or 0
+ *	void side_split(s, object, part);          part[0] over the middle of object; what is
+ *	                                           behind it is part[1], where one is needed
+ *	void side_merge(s, object, part);          object over all of its range again
+ *	uint64_t side_walk(s);                     touches every object in order; how many
+ *	uint64_t side_gap(s, size, max);           the highest free range below max, or 0
  *	struct side *side_copy(s);
- *	double side_bytes(s);                                 of the index, objects left out
+ *	double side_bytes(s);                      of the index, objects left out
  *
  * and gets tree_case(): nanoseconds of n operations of a case, TREE_CASES in this order.
  */

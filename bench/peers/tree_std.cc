@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_std.cc - what a C++ program would use for ranges: std::map and absl::btree_map from the first key to the
- * rest. A process of its own: std::map takes its nodes from this program's malloc.
+ * tree_std.cc - what a C++ program would use for ranges: std::map and absl::btree_map from the
+ * first key to the rest. A process of its own: std::map takes its nodes from this program's malloc.
  *
- *	samara-peer-tree map-load/1000 100000        nanoseconds of 100000 look-ups among 1000 ranges
- *	samara-peer-tree btree-bytes/1000 2          bytes per range after churn (TREE_CHURN), as a second number
+ *	samara-peer-tree map-load/1000 100000     ns of 100000 look-ups among 1000 ranges
+ *	samara-peer-tree btree-bytes/1000 2       bytes per range after churn, second number
  */
 #include <map>
 #include <absl/container/btree_map.h>

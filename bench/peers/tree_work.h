@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_work.h - the work that every range container is given in `samara bench tree`: one generator for
- * the library and for the peers in C++, so that all of them store, erase and look for the same ranges.
+ * tree_work.h - the work that every range container is given in `samara bench tree`: one generator
+ * for the library and for the peers in C++, so that all of them store, erase and look for the same
+ * ranges.
  *
- * n ranges are in the container, n/4 more fit into the gaps between them. Page-aligned, 3 to 18 pages long,
- * spread at random over 47 bits of addresses: between any two there is a gap.
+ * n ranges are in the container, n/4 more fit into the gaps between them. Page-aligned, 3 to 18
+ * pages long, spread at random over 47 bits of addresses: between any two there is a gap.
  */
 #ifndef BENCH_TREE_WORK_H
 #define BENCH_TREE_WORK_H
@@ -21,8 +22,8 @@ struct tree_range {
 };
 
 /*
- * What a container points to: two lines, as the head of a VMA is. A tree that links its objects has the
- * first of them; what the object is about is in the second.
+ * What a container points to: two lines, as the head of a VMA is. A tree that links its objects has
+ * the first of them; what the object is about is in the second.
  */
 struct tree_object {
 	uint64_t links[8];

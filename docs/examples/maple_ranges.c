@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * maple_ranges.c - the range tree on its own: a table of memory regions with one writer and a reader that
- * never takes a lock.
+ * maple_ranges.c - the range tree on its own: a table of memory regions with one writer and a
+ * reader that never takes a lock.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,10 @@
 static struct sm_maple regions;
 static atomic_bool stop;
 
-/* Looks up addresses while the table changes; sees each region before or after a change, never half. */
+/*
+ * Looks up addresses while the table changes; sees each region before or after a change, never
+ * half.
+ */
 static void *reader(void *arg)
 {
 	unsigned long *found = arg;

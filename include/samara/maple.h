@@ -3,9 +3,9 @@
  * maple.h - the range tree: ranges [first, last] of 64-bit keys that do not overlap, each with a
  * pointer; one writer, readers without a lock.
  *
- * The behaviour is that of Linux' maple tree as its documentation gives it; the structure is our own
- * (docs/design/maple.md). Two levels: sm_maple_* work on the whole tree by key, sm_cursor_* move a
- * cursor that lives on the caller's stack.
+ * The behaviour is that of Linux' maple tree as its documentation gives it; the structure is our
+ * own (docs/design/maple.md). Two levels: sm_maple_* work on the whole tree by key, sm_cursor_*
+ * move a cursor that lives on the caller's stack.
  *
  *	struct sm_maple tree;
  *	sm_maple_init(&tree, NULL);
@@ -25,10 +25,10 @@
  * own section" enter a read section by themselves; what they return stays valid only as long as the
  * caller's own rules say so, which is why callers usually are inside a section already.
  *
- * What readers see: for every key the old or the new value, never a hole that was not there and never
- * a value that was not stored; once a writer's call has returned, every reader's call that begins
- * later sees what it did. A look-up never retries and never waits; cursor steps start again when a
- * writer changed the very nodes they stand on, in the step that meets the change.
+ * What readers see: for every key the old or the new value, never a hole that was not there and
+ * never a value that was not stored; once a writer's call has returned, every reader's call that
+ * begins later sees what it did. A look-up never retries and never waits; cursor steps start again
+ * when a writer changed the very nodes they stand on, in the step that meets the change.
  */
 #ifndef SAMARA_MAPLE_H
 #define SAMARA_MAPLE_H
@@ -108,7 +108,8 @@ struct sm_maple_memory {
 SM_API struct sm_maple_pool *sm_maple_pool_create(const struct sm_maple_pool_options *options);
 
 /*
- * sm_maple_pool_destroy - waits for nodes in flight through RCU, then frees the pool. NULL is nothing.
+ * sm_maple_pool_destroy - waits for nodes in flight through RCU, then frees the pool. NULL is
+ * nothing.
  *
  * Context: sleeps for a grace period. Not in a read section.
  * Return: 0, or -EBUSY while a tree still holds nodes (nothing has happened then).
@@ -124,8 +125,8 @@ SM_API void sm_maple_pool_barrier(struct sm_maple_pool *pool);
 /* ---------------------------------------------------------------------------------- tree ---- */
 
 /*
- * sm_maple_init - makes an empty tree with nodes from `pool`; NULL: the tree makes a pool of its own with
- * the defaults, and sm_maple_destroy destroys it.
+ * sm_maple_init - makes an empty tree with nodes from `pool`; NULL: the tree makes a pool of its
+ * own with the defaults, and sm_maple_destroy destroys it.
  *
  * Context: may sleep when it makes a pool. Not in a signal handler.
  * Return: 0 or -ENOMEM.
@@ -196,12 +197,12 @@ SM_API int sm_maple_insert_range(struct sm_maple *t, uint64_t first, uint64_t la
 SM_API int sm_maple_erase(struct sm_maple *t, uint64_t key, void **old);
 
 /*
- * sm_maple_alloc_lowest, sm_maple_alloc_highest - stores entry over `size` keys that have no value, the
- * lowest respectively highest such range inside the window; *start receives its first key.
+ * sm_maple_alloc_lowest, sm_maple_alloc_highest - stores entry over `size` keys that have no value,
+ * the lowest respectively highest such range inside the window; *start receives its first key.
  *
  * Context: writer. May allocate.
- * Return: 0; -EBUSY if there is no such range; -EINVAL (size 0, empty window, size larger than the window,
- *         reserved or NULL entry); -ENOMEM.
+ * Return: 0; -EBUSY if there is no such range; -EINVAL (size 0, empty window, size larger than the
+ *         window, reserved or NULL entry); -ENOMEM.
  */
 SM_API int sm_maple_alloc_lowest(struct sm_maple *t, void *entry, uint64_t size,
 				 struct sm_maple_window window, uint64_t *start);
@@ -209,8 +210,8 @@ SM_API int sm_maple_alloc_highest(struct sm_maple *t, void *entry, uint64_t size
 				  struct sm_maple_window window, uint64_t *start);
 
 /*
- * sm_maple_alloc_cyclic - stores entry at the first free key from *next on inside the window, and from
- * window.min on if there is none; then sets *next to the key after it.
+ * sm_maple_alloc_cyclic - stores entry at the first free key from *next on inside the window, and
+ * from window.min on if there is none; then sets *next to the key after it.
  *
  * Context: writer. May allocate.
  * Return: 0; 1 if it started again at window.min; -EBUSY; -EINVAL; -ENOMEM.
@@ -219,9 +220,9 @@ SM_API int sm_maple_alloc_cyclic(struct sm_maple *t, void *entry, struct sm_mapl
 				 uint64_t *next, uint64_t *key);
 
 /*
- * sm_maple_find - the first value at or after *key and not above max; *key becomes the key after its
- * range (0 when the range ends at the last key). sm_maple_find_after - the same, but *key == 0 means that an
- * earlier call came to the end. SM_MAPLE_ZERO is passed over.
+ * sm_maple_find - the first value at or after *key and not above max; *key becomes the key after
+ * its range (0 when the range ends at the last key). sm_maple_find_after - the same, but *key == 0
+ * means that an earlier call came to the end. SM_MAPLE_ZERO is passed over.
  *
  * Context: reader, own section.
  * Return: the value or NULL (*key is then unchanged).
@@ -248,8 +249,8 @@ SM_API void *sm_maple_prev(const struct sm_maple *t, uint64_t key, uint64_t min)
  * written once.
  *
  * Context: writer. May allocate.
- * Return: 0; -EEXIST if the tree is not empty; -EINVAL (a NULL or reserved entry, first > last, ranges not
- *         ascending); -ENOMEM (the tree is still empty).
+ * Return: 0; -EEXIST if the tree is not empty; -EINVAL (a NULL or reserved entry, first > last,
+ *         ranges not ascending); -ENOMEM (the tree is still empty).
  * Cost: a few ns per range.
  */
 SM_API int sm_maple_load_sorted(struct sm_maple *t, const struct sm_maple_range *ranges, size_t n);
@@ -266,7 +267,8 @@ SM_API int sm_maple_copy(struct sm_maple *dst, const struct sm_maple *src);
 /*
  * sm_maple_validate - checks every invariant of the whole tree.
  *
- * Context: writer. Return: NULL, or a text that says what is wrong (valid until the thread's next call).
+ * Context: writer. Return: NULL, or a text that says what is wrong (valid until the thread's next
+ *          call).
  * Cost: linear.
  */
 SM_API const char *sm_maple_validate(const struct sm_maple *t);
@@ -287,14 +289,14 @@ SM_API void sm_maple_dump(const struct sm_maple *t, FILE *out, enum sm_maple_dum
 /*
  * States of a cursor, and where the next step goes from there.
  *
- *	state      meaning                                    next                  prev
- *	START      at index, nothing looked up yet            first after index     first before index
- *	ACTIVE     on [index, last]                           after last            before index
- *	NONE       the tree was empty                         as START              as START
- *	PAUSE      the lock was dropped                       after last            before index
- *	OVERFLOW   next met its limit; position kept          after last            the range at index
- *	UNDERFLOW  prev met its limit; position kept          the range at index    before index
- *	ERROR      c->error holds the errno; steps do nothing until set or reset
+ *	state      meaning                              next                prev
+ *	START      at index, nothing looked up yet      first after index   first before index
+ *	ACTIVE     on [index, last]                     after last          before index
+ *	NONE       the tree was empty                   as START            as START
+ *	PAUSE      the lock was dropped                 after last          before index
+ *	OVERFLOW   next met its limit; place kept       after last          the range at index
+ *	UNDERFLOW  prev met its limit; place kept       the range at index  before index
+ *	ERROR      c->error holds the errno             nothing, until set or reset
  */
 enum sm_cursor_state {
 	SM_CURSOR_START,
@@ -307,12 +309,12 @@ enum sm_cursor_state {
 };
 
 /*
- * A cursor: a position in one tree, for one thread, on its stack. index and last are the range it is
- * about: set by the caller before a store, set by walks and steps to what they found.
+ * A cursor: a position in one tree, for one thread, on its stack. index and last are the range it
+ * is about: set by the caller before a store, set by walks and steps to what they found.
  *
  * A reader's cursor keeps its place as long as the reader stays in one read section: call
- * sm_cursor_pause, _set or _reset when it is left. A writer's cursor (sm_cursor_init_writer) keeps it under the
- * lock; it notices changes of the tree, whoever made them, and walks again.
+ * sm_cursor_pause, _set or _reset when it is left. A writer's cursor (sm_cursor_init_writer) keeps
+ * it under the lock; it notices changes of the tree, whoever made them, and walks again.
  */
 struct sm_cursor {
 	struct sm_maple *tree;
@@ -349,9 +351,9 @@ static inline void sm_cursor_init(struct sm_cursor *c, struct sm_maple *t, uint6
 }
 
 /*
- * sm_cursor_init_writer - the cursor of a caller who holds the writer's lock (or any lock that keeps writers
- * out) while it is used: its steps notice every change of the tree, and a store uses the way that a find, a
- * step or a gap search has taken.
+ * sm_cursor_init_writer - the cursor of a caller who holds the writer's lock (or any lock that
+ * keeps writers out) while it is used: its steps notice every change of the tree, and a store uses
+ * the way that a find, a step or a gap search has taken.
  */
 static inline void sm_cursor_init_writer(struct sm_cursor *c, struct sm_maple *t, uint64_t index,
 					 uint64_t last)
@@ -360,7 +362,9 @@ static inline void sm_cursor_init_writer(struct sm_cursor *c, struct sm_maple *t
 	c->writer = true;
 }
 
-/* sm_cursor_set_range - go to [index, last]; sm_cursor_set - to one key. Nothing is looked up yet. */
+/*
+ * sm_cursor_set_range - go to [index, last]; sm_cursor_set - to one key. Nothing is looked up yet.
+ */
 static inline void sm_cursor_set_range(struct sm_cursor *c, uint64_t index, uint64_t last)
 {
 	c->index = index;
@@ -374,8 +378,8 @@ static inline void sm_cursor_set(struct sm_cursor *c, uint64_t key)
 }
 
 /*
- * sm_cursor_retarget - another range for the next store, with the place kept: a store into the leaf that the
- * cursor stands on does not walk again.
+ * sm_cursor_retarget - another range for the next store, with the place kept: a store into the leaf
+ * that the cursor stands on does not walk again.
  */
 static inline void sm_cursor_retarget(struct sm_cursor *c, uint64_t index, uint64_t last)
 {
@@ -407,18 +411,20 @@ static inline bool sm_cursor_is_error(const struct sm_cursor *c)
 
 /*
  * The steps below: Context: reader, inside a read section or under the writer's lock; attached
- * threads in signal handlers too. They return a value or NULL, allocate nothing and write nothing shared.
- * "Range" variants also stop on ranges without a value (they return NULL there, with index and last set
- * and the state ACTIVE).
+ * threads in signal handlers too. They return a value or NULL, allocate nothing and write nothing
+ * shared. "Range" variants also stop on ranges without a value (they return NULL there, with index
+ * and last set and the state ACTIVE).
  *
- * sm_cursor_walk - to the range, value or not, that contains index. State ACTIVE; NONE in an empty tree.
+ * sm_cursor_walk - to the range, value or not, that contains index. State ACTIVE; NONE in an empty
+ * tree.
  */
 SM_API void *sm_cursor_walk(struct sm_cursor *c);
 
 /*
- * sm_cursor_find - the first call after START: the value at index or the first after it; later calls: the
- * next one. Nothing up to max: NULL, and the state stays ACTIVE on the range where it stopped (NONE in
- * an empty tree). After PAUSE it goes on after last. sm_cursor_find_rev - the same downwards to min.
+ * sm_cursor_find - the first call after START: the value at index or the first after it; later
+ * calls: the next one. Nothing up to max: NULL, and the state stays ACTIVE on the range where it
+ * stopped (NONE in an empty tree). After PAUSE it goes on after last. sm_cursor_find_rev - the same
+ * downwards to min.
  */
 SM_API void *sm_cursor_find(struct sm_cursor *c, uint64_t max);
 SM_API void *sm_cursor_find_rev(struct sm_cursor *c, uint64_t min);
@@ -426,9 +432,9 @@ SM_API void *sm_cursor_find_range(struct sm_cursor *c, uint64_t max);
 SM_API void *sm_cursor_find_range_rev(struct sm_cursor *c, uint64_t min);
 
 /*
- * sm_cursor_next - the first value after the current range that begins at or below max. None: NULL, state OVERFLOW,
- * index and last are the range where it stopped. sm_cursor_prev - the last value before it that
- * ends at or above min. None: NULL, state UNDERFLOW.
+ * sm_cursor_next - the first value after the current range that begins at or below max. None: NULL,
+ * state OVERFLOW, index and last are the range where it stopped. sm_cursor_prev - the last value
+ * before it that ends at or above min. None: NULL, state UNDERFLOW.
  */
 SM_API void *sm_cursor_next(struct sm_cursor *c, uint64_t max);
 SM_API void *sm_cursor_prev(struct sm_cursor *c, uint64_t min);
@@ -440,18 +446,18 @@ SM_API void *sm_cursor_prev_range(struct sm_cursor *c, uint64_t min);
 	for ((entry) = sm_cursor_find((c), (max)); (entry); (entry) = sm_cursor_find((c), (max)))
 
 /*
- * sm_cursor_store - stores entry over [index, last]; NULL takes the range out. The cursor then stands on
- * what it stored (for NULL: on the gap).
+ * sm_cursor_store - stores entry over [index, last]; NULL takes the range out. The cursor then
+ * stands on what it stored (for NULL: on the gap).
  *
  * Context: writer. May allocate.
- * Return: 0, c->replaced = the first value that was overwritten or NULL; -EINVAL; -ENOMEM (tree and index/last as they
- *         were, state ERROR).
+ * Return: 0, c->replaced = the first value that was overwritten or NULL; -EINVAL; -ENOMEM (tree and
+ *         index/last as they were, state ERROR).
  */
 SM_API int sm_cursor_store(struct sm_cursor *c, void *entry);
 
 /*
- * sm_cursor_erase - takes out the whole range that contains index, in one walk. c->replaced = its value; index and last
- * become the range that was taken out.
+ * sm_cursor_erase - takes out the whole range that contains index, in one walk. c->replaced = its
+ * value; index and last become the range that was taken out.
  *
  * Context: writer. May allocate. Return: 0, also when there was nothing; -ENOMEM.
  */
@@ -460,14 +466,15 @@ SM_API int sm_cursor_erase(struct sm_cursor *c);
 /*
  * sm_cursor_preallocate - puts aside what a store of entry over [index, last] can need.
  *
- * Between it and sm_cursor_store_prealloc the tree must not be changed and index and last must stay.
- * Calling it again replaces what was put aside.
+ * Between it and sm_cursor_store_prealloc the tree must not be changed and index and last must
+ * stay. Calling it again replaces what was put aside.
  * Context: writer. May allocate. Return: 0; -EINVAL; -ENOMEM (nothing is held).
  */
 SM_API int sm_cursor_preallocate(struct sm_cursor *c, void *entry);
 
 /*
- * sm_cursor_store_prealloc - the store that sm_cursor_preallocate prepared: it cannot fail, and it gives spare nodes back.
+ * sm_cursor_store_prealloc - the store that sm_cursor_preallocate prepared: it cannot fail, and it
+ * gives spare nodes back.
  * Context: writer. Allocates nothing.
  */
 SM_API void sm_cursor_store_prealloc(struct sm_cursor *c, void *entry);
@@ -479,12 +486,16 @@ SM_API void sm_cursor_store_prealloc(struct sm_cursor *c, void *entry);
  */
 SM_API int sm_cursor_expect(struct sm_cursor *c, size_t n);
 
-/* sm_cursor_release - gives spare nodes back. Needed after _expect, or a _preallocate without its store. */
+/*
+ * sm_cursor_release - gives spare nodes back. Needed after _expect, or a _preallocate without its
+ * store.
+ */
 SM_API void sm_cursor_release(struct sm_cursor *c);
 
 /*
- * sm_cursor_gap_lowest, sm_cursor_gap_highest - `size` keys without a value, the lowest respectively highest inside
- * the window: index and last become exactly that range, and a store there does not walk again.
+ * sm_cursor_gap_lowest, sm_cursor_gap_highest - `size` keys without a value, the lowest
+ * respectively highest inside the window: index and last become exactly that range, and a store
+ * there does not walk again.
  *
  * Context: writer (the sizes of gaps are kept for the writer alone).
  * Return: 0; -EBUSY if there is none; -EINVAL (size 0, min > max, window smaller than size).

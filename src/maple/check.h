@@ -5,7 +5,9 @@
 
 #include "maple/write.h"
 
-/* The nodes on the path of a writer's cursor: NULL, or a text. Cost: one leaf and the nodes above. */
+/*
+ * The nodes on the path of a writer's cursor: NULL, or a text. Cost: one leaf and the nodes above.
+ */
 const char *sm__path_validate(const struct sm_cursor *c);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * copy.c - whole trees at once: the copy that fork makes, and the loading of sorted ranges.
  *
- * I1 A tree under construction is published by one store of the root word, when it is whole; until then
- *    nobody can have met its nodes, and they are given back at once if memory runs out.
+ * I1 A tree under construction is published by one store of the root word, when it is whole; until
+ *    then nobody can have met its nodes, and they are given back at once if memory runs out.
  */
 #include <errno.h>
 #include "maple/write.h"
@@ -91,8 +91,8 @@ int sm_maple_copy(struct sm_maple *dst, const struct sm_maple *src)
 /* ------------------------------------------------------------------------------------ load ---- */
 
 /*
- * One row per level collects children. A row that is full to twice a node gives its first half up as a
- * node, so that at the end every row holds enough for one node or for two of at least half.
+ * One row per level collects children. A row that is full to twice a node gives its first half up
+ * as a node, so that at the end every row holds enough for one node or for two of at least half.
  */
 struct loader {
 	struct sm_maple_pool *pool;

@@ -12,17 +12,17 @@
  *	                              |  v empty tree
  *	                             NONE
  *
- * I1 In the states ACTIVE, OVERFLOW and UNDERFLOW the path leads to the leaf of [index, last], and slot[0] is
- *    the entry [index, last], or, with in_gap, the entry behind the gap [index, last].
+ * I1 In the states ACTIVE, OVERFLOW and UNDERFLOW the path leads to the leaf of [index, last], and
+ *    slot[0] is the entry [index, last], or, with in_gap, the entry behind the gap [index, last].
  * I2 index <= last always.
  *
  * Guarantees to readers inside a read section:
- * G1 What a step returns was in the tree at some instant of the step: a value read from a leaf that is alive
- *    after the read (C3 of node.h), or reached by a walk.
- * G2 A step upwards returns a range that ends after the last one did, a step downwards one that begins
- *    before: an iteration ends, whatever writers do.
- * G3 A gap at the edge of a leaf takes its bound from pivots above; it is reported when all nodes of the
- *    path are alive after the leaf was read, and looked up again if not.
+ * G1 What a step returns was in the tree at some instant of the step: a value read from a leaf that
+ *    is alive after the read (C3 of node.h), or reached by a walk.
+ * G2 A step upwards returns a range that ends after the last one did, a step downwards one that
+ *    begins before: an iteration ends, whatever writers do.
+ * G3 A gap at the edge of a leaf takes its bound from pivots above; it is reported when all nodes
+ *    of the path are alive after the leaf was read, and looked up again if not.
  */
 #include <errno.h>
 #include "maple/write.h"
@@ -69,7 +69,9 @@ static ALWAYS_INLINE void *entry_at(const struct sm__leaf *l, unsigned int i)
 	return i < LEAF_SLOTS ? sm__leaf_value(l, i) : NULL;
 }
 
-/* To the range that contains key; its value or NULL. The state is ACTIVE, or NONE in an empty tree. */
+/*
+ * To the range that contains key; its value or NULL. The state is ACTIVE, or NONE in an empty tree.
+ */
 static void *walk_to(struct sm_cursor *c, uint64_t key)
 {
 	const struct sm__leaf *l;
@@ -113,8 +115,8 @@ enum step {
 };
 
 /*
- * One step up, from a range that ends below max: to the next range, or, without `ranges`, over a gap that ends
- * below max to the entry behind it.
+ * One step up, from a range that ends below max: to the next range, or, without `ranges`, over a
+ * gap that ends below max to the entry behind it.
  */
 static ALWAYS_INLINE enum step step_up(struct sm_cursor *c, uint64_t max, bool ranges, void **value)
 {
@@ -224,7 +226,9 @@ static ALWAYS_INLINE void *next_in_leaf(struct sm_cursor *c, uint64_t max)
 	value = sm__leaf_value(l, i);
 	if (sm__unlikely(!value || !usable(c, l) || l->entry[i].first > max))
 		return NULL;
-	/* Not enter_entry(): in_gap is 0, and a store of it would stall the next load of all flags. */
+	/*
+	 * Not enter_entry(): in_gap is 0, and a store of it would stall the next load of all flags.
+	 */
 	c->path.slot[0] = (uint8_t)i;
 	c->index = l->entry[i].first;
 	c->last = l->last[i];
@@ -351,7 +355,9 @@ void *sm_cursor_prev_range(struct sm_cursor *c, uint64_t min)
 	return go_down(c, min, true);
 }
 
-/* ----------------------------------------------------------------------------- walk and find ---- */
+/*
+ * ----------------------------------------------------------------------------- walk and find ----
+ */
 
 void *sm_cursor_walk(struct sm_cursor *c)
 {

@@ -2,9 +2,9 @@
 /*
  * gap.c - the search for keys without a value, from below and from above. For the writer.
  *
- * I1 A child whose gap[] is at least `size` holds such a gap whole, unless the window cuts it: only the leaf
- *    with the window's end the search starts from can disappoint. So the search goes up once and down
- *    once more at most, and never comes back.
+ * I1 A child whose gap[] is at least `size` holds such a gap whole, unless the window cuts it: only
+ *    the leaf with the window's end the search starts from can disappoint. So the search goes up
+ *    once and down once more at most, and never comes back.
  */
 #include <errno.h>
 #include "maple/write.h"
@@ -98,7 +98,9 @@ static int leaf_highest(struct sm_cursor *c, struct sm_maple_window w, uint64_t 
 	uint64_t to = w.max, from;
 
 	if (i < n && l->entry[i].first <= to) {
-		/* The window's end lies in entry i: the gap in front of it is the first to look at. */
+		/*
+		 * The window's end lies in entry i: the gap in front of it is the first to look at.
+		 */
 		if (!l->entry[i].first)
 			return 1;
 		to = l->entry[i].first - 1;

@@ -14,22 +14,23 @@
  *	+------------------------------+----------+-----------------------+----------------------+
  *	  line 0 ............ | line 1 .......... | lines 2, 3 .......... | lines 4, 5: writer ..
  *
- * I1 Entries of a leaf ascend and do not overlap: last[i-1] < first[i] <= last[i]. Unused places hold
- *    last = all ones and value = NULL, so that counting last[] < key over all ten needs no n.
- * I2 Child i of an inner node holds the keys in (pivot[i-1], pivot[i]]; the bound before the first and
- *    behind the last child is the node's own. Unused pivots are all ones, unused children 0.
- * I3 A leaf that is not the right-most of the tree ends with an entry: its upper bound is last[n-1].
- *    So every gap between two entries lies inside one leaf, in front of an entry.
+ * I1 Entries of a leaf ascend and do not overlap: last[i-1] < first[i] <= last[i]. Unused places
+ *    hold last = all ones and value = NULL, so that counting last[] < key over all ten needs no n.
+ * I2 Child i of an inner node holds the keys in (pivot[i-1], pivot[i]]; the bound before the first
+ *    and behind the last child is the node's own. Unused pivots are all ones, unused children 0.
+ * I3 A leaf that is not the right-most of the tree ends with an entry: its upper bound is
+ *    last[n-1]. So every gap between two entries lies inside one leaf, in front of an entry.
  * I4 All leaves are on one level (level 0). The root word is the root's address plus the height.
  * I5 gap[i] is the length of the largest gap below child i (saturated at 2^64-1).
  *
- * What of a published node may change, and how (everything else is immutable until it is reclaimed):
- * C1 a leaf's value, from one value to another: an atomic release store (pairs with the acquire loads
- *    of readers);
+ * What of a published node may change, and how (everything else is immutable until it is
+ * reclaimed):
+ * C1 a leaf's value, from one value to another: an atomic release store (pairs with the acquire
+ *    loads of readers);
  * C2 an inner node's child: an atomic release store of another node for exactly the same keys;
  * C3 dead, once, from 0: an atomic release store after the node was unlinked;
  * C4 gap[]: readers never look at it.
- * Vector loads therefore cover last[] and pivot[] only.
+ * So bounds are read by plain loads, all of them, whatever the writer does meanwhile.
  */
 #ifndef SM_MAPLE_NODE_H
 #define SM_MAPLE_NODE_H
@@ -39,7 +40,7 @@
 
 enum {
 	LEAF_SLOTS = 10,  /* (256 - 16) / 24 */
-	INNER_SLOTS = 16, /* pivots, children and mark fill four lines */
+	INNER_SLOTS = 16, /* fifteen pivots, the mark and sixteen children fill four lines */
 	HEIGHT_BITS = 6,  /* nodes are aligned to 64 */
 	LEAF_ALIGN = 256,
 	INNER_ALIGN = 128,
@@ -117,7 +118,10 @@ static inline void *sm__inner_child(const struct sm__inner *n, unsigned int i)
 
 static inline bool sm__leaf_dead(const struct sm__leaf *l)
 {
-	/* Acquire: pairs with the mark's release store, so that a walk after it sees what replaced us. */
+	/*
+	 * Acquire: pairs with the mark's release store, so that a walk after it sees what replaced
+	 * us.
+	 */
 	return atomic_load_explicit(&l->dead, memory_order_acquire) != 0;
 }
 
@@ -129,7 +133,9 @@ static inline bool sm__inner_dead(const struct sm__inner *n)
 
 /* ---------------------------------------------------------------------------------- search ---- */
 
-/* The first entry that ends at or after key; LEAF_SLOTS if none of a full leaf does. No branches. */
+/*
+ * The first entry that ends at or after key; LEAF_SLOTS if none of a full leaf does. No branches.
+ */
 static inline unsigned int sm__leaf_find(const struct sm__leaf *l, uint64_t key)
 {
 	unsigned int i = 0;

@@ -8,8 +8,8 @@
  *	level 0   node[0] = leaf     slot[0] = 3        child[5] of node[1], one pointer
  *
  * I1 node[l] was child slot[l+1] of node[l+1] when the path was taken.
- * I2 A path is used while its nodes cannot be reclaimed: in the read section it was taken in, or by the
- *    writer as long as cursor.version equals tree.version.
+ * I2 A path is used while its nodes cannot be reclaimed: in the read section it was taken in, or by
+ *    the writer as long as cursor.version equals tree.version.
  */
 #ifndef SM_MAPLE_PATH_H
 #define SM_MAPLE_PATH_H
@@ -77,8 +77,8 @@ static inline bool sm__path_stale(const struct sm_cursor_path *p)
 }
 
 enum sm__path_step {
-	SM__PATH_END, /* there is no such node */
-	SM__PATH_MOVED, /* node[level] and the path above it are the neighbour's; slot[level] is unset */
+	SM__PATH_END,	/* there is no such node */
+	SM__PATH_MOVED, /* the path leads to the neighbour; slot[level] is unset */
 	SM__PATH_STALE, /* a node of the path was replaced: walk again */
 };
 

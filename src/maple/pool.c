@@ -2,9 +2,10 @@
 /*
  * pool.c - the caches of nodes: taking, giving back, retiring.
  *
- * G1 A node is marked dead after what replaces it was published (release stores, in this order), so a
- *    reader that finds the mark and walks again cannot meet the same node.
- * G2 A retired node is handed out again only after every read section that was open at the mark ended.
+ * G1 A node is marked dead after what replaces it was published (release stores, in this order), so
+ *    a reader that finds the mark and walks again cannot meet the same node.
+ * G2 A retired node is handed out again only after every read section that was open at the mark
+ *    ended.
  *
  * node_free = call_rcu gives every node a callback of its own. Its record lies behind the part that
  * readers look at: a dead node keeps its contents for those who are still inside.

@@ -3,8 +3,8 @@
  * pool.h - where nodes come from and how they leave.
  *
  * I1 A node is handed out alive and with every field unset but `dead`; whoever takes it fills it.
- * I2 A node that readers may have met is retired (marked, then freed after a grace period); one that was
- *    never published is given back at once.
+ * I2 A node that readers may have met is retired (marked, then freed after a grace period); one
+ *    that was never published is given back at once.
  */
 #ifndef SM_MAPLE_POOL_H
 #define SM_MAPLE_POOL_H

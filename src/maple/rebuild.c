@@ -2,31 +2,34 @@
 /*
  * rebuild.c - the general store: split, share, merge, and everything that spans leaves.
  *
- * One scheme for all of them. Between a left path and a right path lies what the store touches. On each
- * level, from the leaves up, three things are put in a row:
+ * One scheme for all of them. Between a left path and a right path lies what the store touches. On
+ * each level, from the leaves up, three things are put in a row:
  *
  *	what is left of the left node | what is new | what is left of the right node
  *
- * The row is cut into as few nodes as hold it, evenly; those are what is new on the level above, in place
- * of everything from the left node to the right node.
+ * The row is cut into as few nodes as hold it, evenly; those are what is new on the level above, in
+ * place of everything from the left node to the right node.
  *
- *	           [ A  B  C  D ]                     [ A  P  Q  D ]       level 1: a new node, because
- *	             /  \                                /  \              two children change places
- *	   left path      right path                    /    \
- *	 [a b c d]   [e f g h i j]          [a b x1 ]   [x2 h i j]         level 0: B, C -> P, Q
- *	      ^store x over d..g^
+ *	         [ A  B  C  D ]                  [ A  P  Q  D ]        level 1: a new node,
+ *	           /  \                             /  \               two children change
+ *	 left path      right path                 /    \
+ *	[a b c d]  [e f g h i j]         [a b x]    [h i j ..]        level 0: B, C -> P, Q
+ *	     ^store x over c..g^
  *
- * It ends where one node takes the place of one node with the same bounds: there one child pointer is
- * stored into a node that stays; or at the root word. When the row is short (below the minimum) a
- * neighbour of the level, cousin or not, is taken into it: the left or right path moves on.
+ * It ends where one node takes the place of one node with the same bounds: there one child pointer
+ * is stored into a node that stays; or at the root word. When the row is short (below the minimum)
+ * a neighbour of the level, cousin or not, is taken into it: the left or right path moves on.
  *
- * I1 All nodes are made before anything is published; an allocation that fails gives them back, and the
- *    tree is as it was.
- * I2 `gone` holds every old node that is replaced; subtrees that lie wholly between the two original
- *    paths are dropped by drop_between(). Together: each node that was reachable and no longer is, once.
- * I3 A leaf whose entries all stay is not touched, even if its lower bound moves (I3 of node.h keeps its
- *    gaps in front of its entries); its largest gap is put right after the store (settle_gap).
- * I4 No row is left below the minimum, but for the right-most leaf and for a row that is its whole level.
+ * I1 All nodes are made before anything is published; an allocation that fails gives them back, and
+ *    the tree is as it was.
+ * I2 `gone` holds every old node that is replaced; subtrees that lie wholly between the two
+ *    original paths are dropped by drop_between(). Together: each node that was reachable and no
+ *    longer is, once.
+ * I3 A leaf whose entries all stay is not touched, even if its lower bound moves (I3 of node.h
+ *    keeps its gaps in front of its entries); its largest gap is put right after the store
+ *    (settle_gap).
+ * I4 No row is left below the minimum, but for the right-most leaf and for a row that is its whole
+ *    level.
  *
  * G1 One atomic store publishes all of it.
  * G2 Nodes of `gone` and dropped subtrees are marked after that store.
@@ -98,8 +101,8 @@ static bool whole_level(const struct rebuild *r, unsigned int level)
 }
 
 /*
- * Moves the right (left) path to its neighbour on `level`. Nodes above that the path leaves behind, and
- * that the left path does not share, hold nothing but what is replaced: they are gone.
+ * Moves the right (left) path to its neighbour on `level`. Nodes above that the path leaves behind,
+ * and that the left path does not share, hold nothing but what is replaced: they are gone.
  */
 static bool take_right(struct rebuild *r, unsigned int level)
 {
@@ -149,8 +152,8 @@ static unsigned int put_leaf(struct sm__entry *row, const struct sm__leaf *l, un
 }
 
 /*
- * Puts the row of entries: left rest, fresh, right rest. A right leaf that loses nothing stays: the path
- * then goes back to the last leaf that does.
+ * Puts the row of entries: left rest, fresh, right rest. A right leaf that loses nothing stays: the
+ * path then goes back to the last leaf that does.
  */
 static unsigned int leaf_row(struct rebuild *r, struct sm__entry *row)
 {
@@ -290,7 +293,9 @@ static int rebuild_leaves(struct rebuild *r)
 	return make_leaves(r, row, n, parts);
 }
 
-/* ------------------------------------------------------------------------------ inner nodes ---- */
+/*
+ * ------------------------------------------------------------------------------ inner nodes ----
+ */
 
 static void row_add(struct rebuild *r, const struct sm__inner *n, unsigned int from,
 		    unsigned int to, uint64_t max)
@@ -483,7 +488,9 @@ static int finish_whole(struct rebuild *r)
 	return 0;
 }
 
-/* From the leaves up until the change is one pointer. r->level is the level it is to be stored in. */
+/*
+ * From the leaves up until the change is one pointer. r->level is the level it is to be stored in.
+ */
 static int rebuild_up(struct rebuild *r)
 {
 	int ret = rebuild_leaves(r);

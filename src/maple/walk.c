@@ -3,21 +3,25 @@
  * walk.c - the way down: look-up, and the walks that a cursor makes.
  *
  * Guarantees to readers inside a read section:
- * G1 Every node reached is whole: what was written into it before it was published is seen (release store
- *    of the pointer, acquire load here).
- * G2 A look-up returns the value the key had at one instant between its begin and its end. Each node on
- *    the way was part of the tree at some instant of the call, not before that of the node above:
- *    a node that was replaced meanwhile gets no new children any more, so what it holds is what it
- *    held when it was replaced. Hence no node is checked for being dead and nothing is ever repeated.
+ * G1 Every node reached is whole: what was written into it before it was published is seen (release
+ *    store of the pointer, acquire load here).
+ * G2 A look-up returns the value the key had at one instant between its begin and its end. Each
+ *    node on the way was part of the tree at some instant of the call, not before that of the node
+ *    above: a node that was replaced meanwhile gets no new children any more, so what it holds is
+ *    what it held when it was replaced. Hence no node is checked for being dead and nothing is ever
+ *    repeated.
  * G3 No node reached is reclaimed: each was part of the tree after the read section had begun.
- * G4 A step to a neighbour that finds every node it used alive took a child that was in the tree at some
- *    instant of the step; if one is dead, the mark was set after the replacement was published
- *    (release, acquire), so the walk that follows meets the replacement and not the dead node again.
+ * G4 A step to a neighbour that finds every node it used alive took a child that was in the tree at
+ *    some instant of the step; if one is dead, the mark was set after the replacement was published
+ *    (release, acquire), so the walk that follows meets the replacement and not the dead node
+ *    again.
  */
 #include "maple/path.h"
 #include "base/delay.h"
 
-/* All lines of a node at once, before the first is looked at: misses come together, not one by one. */
+/*
+ * All lines of a node at once, before the first is looked at: misses come together, not one by one.
+ */
 static inline void prefetch_node(const void *node)
 {
 	for (size_t line = 0; line < sizeof(struct sm__leaf); line += SM__CACHELINE)

@@ -9,8 +9,8 @@
  * I1 Everything that can fail comes before the one store that publishes; after it nothing can.
  * I2 The leaf covers the same keys before and after, unless kind is REBUILD (rebuild.c).
  *
- * G1 A store becomes visible by exactly one atomic store: of a value (VALUE), of a child or of the root word
- *    (all others). A reader sees all of it or nothing.
+ * G1 A store becomes visible by exactly one atomic store: of a value (VALUE), of a child or of the
+ *    root word (all others). A reader sees all of it or nothing.
  * G2 The old node is retired after that store.
  */
 #include <errno.h>
@@ -146,9 +146,9 @@ static void classify(struct sm__write *w)
 }
 
 /*
- * dst = src with entries [from, to) replaced by the fresh ones. Every place is written once, from a place
- * that is computed: how far the rest moves costs no branch. Places that a shorter leaf has left over at
- * its end are emptied.
+ * dst = src with entries [from, to) replaced by the fresh ones. Every place is written once, from a
+ * place that is computed: how far the rest moves costs no branch. Places that a shorter leaf has
+ * left over at its end are emptied.
  */
 static void build_leaf(struct sm__leaf *dst, const struct sm__leaf *src, const struct sm__write *w)
 {
@@ -187,9 +187,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
 }
 
 /*
- * The largest gap of the leaf after the store, from the one it had: only the gaps from the end of entry
- * from - 1 to the begin of entry `to` change. The whole leaf is looked at only when the largest was among them and
- * what came is smaller.
+ * The largest gap of the leaf after the store, from the one it had: only the gaps from the end of
+ * entry from - 1 to the begin of entry `to` change. The whole leaf is looked at only when the
+ * largest was among them and what came is smaller.
  */
 static uint64_t gap_after(const struct sm__write *w, const struct sm__leaf *fresh, uint64_t had)
 {

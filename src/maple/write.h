@@ -10,9 +10,9 @@
 
 enum {
 	/*
-	 * A leaf with fewer entries takes a neighbour in; two leaves become one up to LEAF_MERGE. The
-	 * right-most leaf may hold less, down to one entry: that is what makes ascending stores leave full
-	 * nodes behind.
+	 * A leaf with fewer entries takes a neighbour in; two leaves become one up to LEAF_MERGE.
+	 * The right-most leaf may hold less, down to one entry: that is what makes ascending stores
+	 * leave full nodes behind.
 	 */
 	LEAF_MIN = 4,
 	LEAF_MERGE = 8,
@@ -71,7 +71,9 @@ int sm__write_at(struct sm_cursor *c, void *entry);
 /* How many leaves (need[0]) and inner nodes (need[1]) that store can take. */
 void sm__write_need(struct sm_cursor *c, void *entry, unsigned int need[2]);
 
-/* Makes the path valid for the writer and slot[0] the place of index. The leaf, NULL: empty tree. */
+/*
+ * Makes the path valid for the writer and slot[0] the place of index. The leaf, NULL: empty tree.
+ */
 struct sm__leaf *sm__write_seek(struct sm_cursor *c);
 
 /* Has the cursor taken a path since it was set? */

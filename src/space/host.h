@@ -50,7 +50,10 @@ struct sm_host {
 struct sm_cache *sm__host_cache(struct sm_host *h, enum sm__host_cache which,
 				enum sm_cache_layer layer);
 
-/* The pool of maple nodes for this way of freeing and this layer, made on first use. NULL: no memory. */
+/*
+ * The pool of maple nodes for this way of freeing and this layer, made on first use. NULL: no
+ * memory.
+ */
 struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free node_free,
 				     enum sm_design_layer layer);
 

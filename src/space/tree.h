@@ -4,16 +4,17 @@
  * overlap, each with the node embedded in its VMA. Red-black, AVL and maple tree implement it.
  *
  * Two kinds of users:
- *   writers and locked readers   hold mmap_lock (write or read) and work with nodes, through a cursor
- *   RCU readers                  (ops->rcu only) hold an RCU read section and get values: immutable
+ *   writers and locked readers   hold mmap_lock (write or read) and work with nodes, through a
+ *   cursor RCU readers                  (ops->rcu only) hold an RCU read section and get values:
+ *   immutable
  *                                records whose first word points back to the node
  *
  * I1 Ranges are inclusive [first, last], never empty, and do not overlap.
  * I2 One change of the tree (store, erase) is one step to an RCU reader: it sees the old state of a
  *    range or the new, never a hole that was not there.
  * I3 After reserve(t, n) succeeded, the next n changes cannot fail.
- * I4 store() over existing ranges: what is covered whole is unlinked, a neighbour covered at one end
- *    is trimmed to what remains. The new range never lies strictly inside an old one.
+ * I4 store() over existing ranges: what is covered whole is unlinked, a neighbour covered at one
+ *    end is trimmed to what remains. The new range never lies strictly inside an old one.
  * I5 erase() is called with ranges whose ends are range ends: nothing is trimmed.
  * I6 node->first and node->last are kept up to date by trees that link the node (rb, avl); a tree
  *    that keeps its own keys (maple) may leave them alone. Callers use the bounds of their VMA.
@@ -24,7 +25,9 @@
 #include "base/base.h"
 #include "samara/types.h"
 
-/* Embedded in what the tree holds. Rule: read under mmap_lock, written under mmap_lock for write. */
+/*
+ * Embedded in what the tree holds. Rule: read under mmap_lock, written under mmap_lock for write.
+ */
 struct sm__tree_node {
 	uintptr_t parent_and_colour; /* avl: parent and balance */
 	struct sm__tree_node *left, *right;
@@ -84,15 +87,17 @@ struct sm__tree_ops {
 	int (*load)(struct sm__tree *t, const struct sm__tree_item *items, size_t n);
 
 	/*
-	 * A free range of size bytes within [low, high] (inclusive): the one with the lowest start, or
-	 * the one with the highest end. 0 and *addr, or -ENOENT.
+	 * A free range of size bytes within [low, high] (inclusive): the one with the lowest start,
+	 * or the one with the highest end. 0 and *addr, or -ENOENT.
 	 */
 	int (*gap_lowest)(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
 			  sm_addr *addr);
 	int (*gap_highest)(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
 			   sm_addr *addr);
 
-	/* RCU readers: the value covering addr or NULL; the value covering addr or the first above. */
+	/*
+	 * RCU readers: the value covering addr or NULL; the value covering addr or the first above.
+	 */
 	struct sm__tree_value *(*load_rcu)(struct sm__tree *t, sm_addr addr);
 	struct sm__tree_value *(*next_rcu)(struct sm__tree *t, sm_addr addr);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_avl.c - the AVL tree: lower than the red-black tree, at the price of more rotations. No kernel used it for
- * this; it is here so that the three can be compared.
+ * tree_avl.c - the AVL tree: lower than the red-black tree, at the price of more rotations. No
+ * kernel used it for this; it is here so that the three can be compared.
  *
- * I1 The heights of a node's subtrees differ by at most one; the bits of the node are their difference, right
- *    minus left, plus one. (Order, list and gaps: tree_binary.h.)
+ * I1 The heights of a node's subtrees differ by at most one; the bits of the node are their
+ *    difference, right minus left, plus one. (Order, list and gaps: tree_binary.h.)
  */
 #include "space/tree_binary.h"
 
@@ -19,8 +19,8 @@ static void set_balance(struct sm__tree_node *n, int balance)
 }
 
 /*
- * p leans to one side by two; side = -1 (left) or 1 (right). Returns the node that takes its place; its
- * balance is 0 if the subtree is lower now than it was.
+ * p leans to one side by two; side = -1 (left) or 1 (right). Returns the node that takes its place;
+ * its balance is 0 if the subtree is lower now than it was.
  *
  *	  p                s              p                    g
  *	   \              / \              \                  / \

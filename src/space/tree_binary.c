@@ -308,7 +308,9 @@ int sm__binary_load(struct sm__tree *t, const struct sm__tree_item *items, size_
 	return 0;
 }
 
-/* The leftmost node with a gap of size in front of it, of which the end is at least min_first - 1. */
+/*
+ * The leftmost node with a gap of size in front of it, of which the end is at least min_first - 1.
+ */
 static struct sm__tree_node *leftmost_gap(struct sm__tree *t, struct sm__tree_node *n,
 					  uint64_t size, sm_addr min_first)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tree_binary.h - what the red-black and the AVL tree share: nodes inside the VMAs, a list through them, and in
- * every node the largest gap of its subtree. How the tree is kept low is the affair of each.
+ * tree_binary.h - what the red-black and the AVL tree share: nodes inside the VMAs, a list through
+ * them, and in every node the largest gap of its subtree. How the tree is kept low is the affair of
+ * each.
  *
  * I1 Search tree by first; the list holds the same nodes in the same order.
  * I2 n->subtree_gap = max(gap in front of n, children's subtree_gap); the gap in front of n reaches
@@ -36,7 +37,9 @@ static inline void sm__binary_set_bits(struct sm__tree_node *n, unsigned int bit
 /* Rotates n down to the left or right; parents, gaps, not the bits. */
 void sm__binary_rotate(struct sm__tree *t, struct sm__tree_node *n, bool left);
 
-/* Links n as a leaf behind its list predecessor `before`, with these bits; gaps are right after it. */
+/*
+ * Links n as a leaf behind its list predecessor `before`, with these bits; gaps are right after it.
+ */
 void sm__binary_link(struct sm__tree *t, struct sm__tree_node *n, struct sm__tree_node *before,
 		     unsigned int bits);
 

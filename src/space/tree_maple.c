@@ -2,10 +2,11 @@
 /*
  * tree_maple.c - the maple tree as the tree of a space (kernels from 6.1 on).
  *
- * The tree holds the shown records (struct sm__tree_value); a record's first word leads to the node in the VMA.
+ * The tree holds the shown records (struct sm__tree_value); a record's first word leads to the node
+ * in the VMA.
  *
- * I1 opaque of a cursor is a writer's struct sm_cursor without spare nodes; its first word is the tree, so that
- *    0 there means that the cursor has not been anywhere yet.
+ * I1 opaque of a cursor is a writer's struct sm_cursor without spare nodes; its first word is the
+ *    tree, so that 0 there means that the cursor has not been anywhere yet.
  * I2 Nodes put aside by reserve() belong to the tree (`spare`), and are lent to the cursor for one
  *    change: so whichever cursor makes the change, it cannot fail.
  */
@@ -63,7 +64,10 @@ static int maple_init(struct sm__tree *t)
 	return 0;
 }
 
-/* I2: what is left stays for the next change: refilling it now and then is cheaper than each time anew. */
+/*
+ * I2: what is left stays for the next change: refilling it now and then is cheaper than each time
+ * anew.
+ */
 static void maple_release(struct sm__tree *t)
 {
 	(void)t;
@@ -81,7 +85,9 @@ static void maple_destroy(struct sm__tree *t)
 	t->impl = NULL;
 }
 
-/* --------------------------------------------------------------------------- locked readers ---- */
+/*
+ * --------------------------------------------------------------------------- locked readers ----
+ */
 
 static struct sm__tree_node *maple_find(struct sm__tree *t, sm_addr addr)
 {
@@ -96,7 +102,10 @@ static struct sm__tree_node *maple_seek(struct sm__tree_cursor *c, sm_addr addr)
 	return c->node = node_of(sm_cursor_find(k, UINT64_MAX));
 }
 
-/* Past the end the maple cursor is on the gap behind the last range, before the first on the one in front. */
+/*
+ * Past the end the maple cursor is on the gap behind the last range, before the first on the one in
+ * front.
+ */
 static struct sm__tree_node *maple_next(struct sm__tree_cursor *c)
 {
 	return c->node = node_of(sm_cursor_next(cursor(c, 0), UINT64_MAX));

@@ -2,8 +2,8 @@
 /*
  * tree_rb.c - the red-black tree of kernels up to 6.0.
  *
- * I1 The root is black, no red node has a red child, every path from a node to a leaf has the same number
- *    of black nodes. (Order, list and gaps: tree_binary.h.)
+ * I1 The root is black, no red node has a red child, every path from a node to a leaf has the same
+ *    number of black nodes. (Order, list and gaps: tree_binary.h.)
  */
 #include "space/tree_binary.h"
 

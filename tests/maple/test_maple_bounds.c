@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_maple_bounds.c - every store there is: prepared trees of two and three levels, and for each pair of
- * bounds a store of a value and of nothing, on a copy, against an array. Among them are all that begin or end at
- * the edge of a leaf, that span leaves and subtrees, and the one that consumes the whole right leaf which is
- * the last child of its parent (CVE-2024-50200 in the original).
+ * test_maple_bounds.c - every store there is: prepared trees of two and three levels, and for each
+ * pair of bounds a store of a value and of nothing, on a copy, against an array. Among them are all
+ * that begin or end at the edge of a leaf, that span leaves and subtrees, and the one that consumes
+ * the whole right leaf which is the last child of its parent (CVE-2024-50200 in the original).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -202,7 +202,9 @@ static void test_whole_key_space(void **state)
 	sm_maple_destroy(&t);
 }
 
-/* Ascending stores leave full leaves behind; so does load_sorted, at every size around the node's. */
+/*
+ * Ascending stores leave full leaves behind; so does load_sorted, at every size around the node's.
+ */
 static void test_fill(void **state)
 {
 	static struct sm_maple_range ranges[2000];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_maple_memory.c - every allocation fails in turn: the call says -ENOMEM, the tree is as it was, and nothing
- * is lost (I1 of write.c, rebuild.c and copy.c). What was put aside before does not fail.
+ * test_maple_memory.c - every allocation fails in turn: the call says -ENOMEM, the tree is as it
+ * was, and nothing is lost (I1 of write.c, rebuild.c and copy.c). What was put aside before does
+ * not fail.
  */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_maple_model.c - the maple tree beside a map of integers to values: an array with one value per key.
- * Random operations, every result compared, the changed path validated after each, the whole tree and the
- * whole map every thousand.
+ * test_maple_model.c - the maple tree beside a map of integers to values: an array with one value
+ * per key. Random operations, every result compared, the changed path validated after each, the
+ * whole tree and the whole map every thousand.
  *
- * The array has `keys` places; place k stands for the keys [k * 2^64 / keys, (k + 1) * 2^64 / keys), so that
- * the first and the last of all 64-bit keys take part. Every store has a value of its own, so that two
- * neighbouring places are one range exactly when their values are equal.
+ * The array has `keys` places; place k stands for the keys [k * 2^64 / keys, (k + 1) * 2^64 /
+ * keys), so that the first and the last of all 64-bit keys take part. Every store has a value of
+ * its own, so that two neighbouring places are one range exactly when their values are equal.
  */
 #include <stdarg.h>
 #include <stddef.h>

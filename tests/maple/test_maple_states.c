@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_maple_states.c - the states of a cursor and where each kind of step leaves index and last: the table
- * above enum sm_cursor_state in samara/maple.h, line by line (I1, I2 of cursor.c).
+ * test_maple_states.c - the states of a cursor and where each kind of step leaves index and last:
+ * the table above enum sm_cursor_state in samara/maple.h, line by line (I1, I2 of cursor.c).
  *
  * The tree:   [1000-1500] a   [2000-2500] b   [3000-3500] c     (hexadecimal)
  */
@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <string.h>
 #include "samara/maple.h"
 
 static char a, b, c;
@@ -55,7 +56,9 @@ static void test_next(void **state)
 	EXPECT(k, sm_cursor_next(&k, UINT64_MAX), NULL, 0x3501, UINT64_MAX, OVERFLOW);
 	EXPECT(k, sm_cursor_next(&k, UINT64_MAX), NULL, 0x3501, UINT64_MAX, OVERFLOW);
 	EXPECT(k, sm_cursor_prev(&k, 0), &c, 0x3000, 0x3500, ACTIVE);
-	/* A limit inside the current range: the position is kept, the other direction returns it. */
+	/*
+	 * A limit inside the current range: the position is kept, the other direction returns it.
+	 */
 	EXPECT(k, sm_cursor_next(&k, 0x3200), NULL, 0x3000, 0x3500, OVERFLOW);
 	EXPECT(k, sm_cursor_prev(&k, 0), &c, 0x3000, 0x3500, ACTIVE);
 	EXPECT(k, sm_cursor_prev(&k, 0), &b, 0x2000, 0x2500, ACTIVE);
@@ -100,7 +103,9 @@ static void test_find(void **state)
 	EXPECT(k, sm_cursor_find(&k, UINT64_MAX), &a, 0x1000, 0x1500, ACTIVE);
 	sm_cursor_pause(&k);
 	EXPECT(k, sm_cursor_find(&k, UINT64_MAX), &b, 0x2000, 0x2500, ACTIVE);
-	/* After an overflow find goes on upwards, after an underflow it returns the current range. */
+	/*
+	 * After an overflow find goes on upwards, after an underflow it returns the current range.
+	 */
 	EXPECT(k, sm_cursor_next(&k, 0x2200), NULL, 0x2000, 0x2500, OVERFLOW);
 	EXPECT(k, sm_cursor_find(&k, UINT64_MAX), &c, 0x3000, 0x3500, ACTIVE);
 	EXPECT(k, sm_cursor_prev(&k, 0x3000), NULL, 0x3000, 0x3500, UNDERFLOW);
@@ -269,6 +274,25 @@ static void test_whole_tree_calls(void **state)
 	assert_ptr_equal(sm_maple_load(&tree, UINT64_MAX), &a);
 	assert_int_equal(sm_maple_erase(&tree, UINT64_MAX, &v), 0);
 	assert_ptr_equal(v, &a);
+}
+
+/* Both forms name every range; the picture has a box per node. */
+static void test_dump(void **state)
+{
+	char text[4096];
+	FILE *f;
+
+	(void)state;
+	f = fmemopen(text, sizeof(text), "w");
+	sm_maple_dump(&tree, f, SM_MAPLE_DUMP_TEXT);
+	fclose(f);
+	assert_non_null(strstr(text, "height 1"));
+	assert_non_null(strstr(text, "0000000000002000-0000000000002500"));
+	f = fmemopen(text, sizeof(text), "w");
+	sm_maple_dump(&tree, f, SM_MAPLE_DUMP_GRAPHVIZ);
+	fclose(f);
+	assert_non_null(strstr(text, "digraph"));
+	assert_non_null(strstr(text, "1000\\l1500"));
 }
 
 int main(void)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * maple_publish.cc - Relacy model of what a reader of the maple tree relies on: publish, mark dead, check
- * again (walk.c G1, G2, G4; pool.c G1; cursor.c G1).
+ * maple_publish.cc - Relacy model of what a reader of the maple tree relies on: publish, mark dead,
+ * check again (walk.c G1, G2, G4; pool.c G1; cursor.c G1).
  *
- * One inner node with one child slot, leaves that are filled before they are published, and a value that the
- * writer changes twice: first in place (C1 of node.h), then with a new leaf (C2, C3). A cursor that stands
- * on a leaf takes two steps; a look-up runs beside it. Checked in every interleaving the scheduler tries, with the
- * reorderings of the C++ memory model:
+ * One inner node with one child slot, leaves that are filled before they are published, and a value
+ * that the writer changes twice: first in place (C1 of node.h), then with a new leaf (C2, C3). A
+ * cursor that stands on a leaf takes two steps; a look-up runs beside it. Checked in every
+ * interleaving the scheduler tries, with the reorderings of the C++ memory model:
  *   - a leaf is read whole: `first` is plain memory, so an access that races is reported (G1)
  *   - a look-up that begins after a store has returned sees it (G2)
- *   - a step that finds its leaf dead and walks again does not come to the same leaf (G4): no live lock
+ *   - a step that finds its leaf dead and walks again does not come to the same leaf (G4): no live
+ *     lock
  *   - a reader never goes back in time
  *
  * maple_publish            must pass

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * torture_maple.c - readers beside a writer, with seeded delays at every step where they can meet badly.
+ * torture_maple.c - readers beside a writer, with seeded delays at every step where they can meet
+ * badly.
  *
- * Keys 0 .. COVERED-1 always have a value: the writer overwrites, splits and merges there but never takes
- * out. Keys from COVERED on come and go. Every value is an object that says which keys it was stored for and
- * which store it was; objects are freed one grace period after their last key was overwritten. Readers
- * check, by the letters of the tree's files:
+ * Keys 0 .. COVERED-1 always have a value: the writer overwrites, splits and merges there but never
+ * takes out. Keys from COVERED on come and go. Every value is an object that says which keys it was
+ * stored for and which store it was; objects are freed one grace period after their last key was
+ * overwritten. Readers check, by the letters of the tree's files:
  *
- *   whole   (walk.c G1, write.c G1)  a covered key is never without a value, and the value covers the key
- *   instant (walk.c G2)              two look-ups of one key by one reader never go back in time, and a
- *                                    look-up that begins after a store returned sees it or a later one
- *   alive   (walk.c G3, pool.c G2)   an object found is not freed; nodes and objects are under ASan
- *   step    (cursor.c G1, G2, G3)    walks over all covered keys, both ways, meet no hole and end; each step
- *                                    sees what had returned before it; gaps reported are gaps
- *   signal                           a handler on the writer's own thread looks up at full speed
- *   order   (pool.c G1)              none of it lasts for ever: a reader makes progress
+ *   whole    walk.c G1, write.c G1, rebuild.c G1
+ *            a covered key is never without a value, and the value covers the key
+ *   instant  walk.c G2
+ *            two look-ups of one key by one reader never go back in time, and a look-up that begins
+ *            after a store returned sees it or a later one
+ *   alive    walk.c G3, pool.c G2
+ *            an object found is not freed; nodes and objects are under the address sanitizer
+ *   step     walk.c G4, cursor.c G1, G2, G3
+ *            walks over all covered keys, both ways, meet no hole and end; each step sees what had
+ *            returned before it; the ranges of a walk leave nothing out
+ *   signal   a handler on the writer's own thread looks up at full speed
+ *   order    pool.c G1, write.c G2, rebuild.c G2
+ *            a step that finds its leaf dead gets on: the readers make progress
  */
 #include <errno.h>
 #include <pthread.h>

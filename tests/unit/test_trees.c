@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_trees.c - red-black, AVL and maple tree behind the table of space/tree.h: the same random changes to all
- * three and to an array; every answer compared, every tree validated.
+ * test_trees.c - red-black, AVL and maple tree behind the table of space/tree.h: the same random
+ * changes to all three and to an array; every answer compared, every tree validated.
  */
 #include <stdarg.h>
 #include <stddef.h>
