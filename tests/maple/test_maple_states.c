@@ -303,6 +303,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),	  cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_empty),	  cmocka_unit_test(test_store_keeps_place),
 		cmocka_unit_test(test_arguments), cmocka_unit_test(test_whole_tree_calls),
+		cmocka_unit_test(test_dump),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
