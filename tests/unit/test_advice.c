@@ -141,6 +141,74 @@ static void stages_agree(void **state)
 	}
 }
 
+/* How often a vector of n ranges takes mmap_lock for reading, and how often it shoots down. */
+static void count_locks(const char *design, bool two_vmas, uint64_t *locks, uint64_t *shots)
+{
+	struct sm_space_options o;
+	struct sm_space_stats before, after;
+	struct sm_range v[16];
+	struct sm_space *s;
+	struct sm_tlb *tlb;
+	uint64_t shot;
+
+	sm_space_options_init(&o);
+	o.backend = SM_BACKEND_SOFT;
+	o.lock_stats = true;
+	assert_int_equal(sm_design_parse(design, &o.design, NULL, 0), 0);
+	s = sm_space_create(host, &o, NULL);
+	assert_non_null(s);
+	map_pages(s, BASE, 32 * PAGE);
+	assert_int_equal(sm_tlb_create(s, &tlb), 0);
+	for (unsigned i = 0; i < 32; i++)
+		put_token(s, BASE + i * PAGE, 1);
+	assert_int_equal(sm_madvise(s, BASE + 16 * PAGE, 16 * PAGE, SM_MADV_RANDOM), 0);
+	for (unsigned i = 0; i < 16; i++)
+		v[i] = (struct sm_range){ BASE + 2 * i * PAGE, PAGE };
+	/* the fifth reaches over the border of the two VMAs */
+	if (two_vmas)
+		v[4] = (struct sm_range){ BASE + 15 * PAGE, 2 * PAGE };
+	sm_space_stats(s, &before);
+	shot = atomic_load(&sm__space_mm(s)->tlb.shots);
+	assert_true(sm_process_madvise(s, s, v, 16, SM_MADV_DONTNEED, 0) >= 16 * PAGE);
+	*shots = atomic_load(&sm__space_mm(s)->tlb.shots) - shot;
+	sm_space_stats(s, &after);
+	/* the figures themselves take the lock once */
+	*locks = after.lock.acquired[SM_LOCK_READ] - before.lock.acquired[SM_LOCK_READ] - 1;
+	sm_tlb_destroy(tlb);
+	sm_space_destroy(s);
+}
+
+/* process_madvise.c, the table of stages; advice.h I2. */
+static void stages_lock_and_flush_as_they_say(void **state)
+{
+	static const struct {
+		const char *design;
+		bool two_vmas;
+		uint64_t locks, shots;
+	} rows[] = {
+		{ "advice=per-range", false, 16, 16 },
+		{ "advice=batched-lock", false, 1, 16 },
+		/* two flushes for the border, none for page 16, which is gone by then */
+		{ "advice=batched-lock", true, 1, 16 },
+		{ "advice=batched", false, 1, 1 },
+		{ "advice=batched", true, 1, 1 },
+		{ "advice=vma-lock+batched", false, 0, 1 },
+		/* once it fell back it stays with mmap_lock, taken once */
+		{ "advice=vma-lock+batched", true, 1, 1 },
+		{ "linux-5.19", false, 16, 16 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t locks, shots;
+
+		count_locks(rows[i].design, rows[i].two_vmas, &locks, &shots);
+		if (locks != rows[i].locks || shots != rows[i].shots)
+			fail_msg("%s: %llu locks, %llu shots", rows[i].design,
+				 (unsigned long long)locks, (unsigned long long)shots);
+	}
+}
+
 static int refuse(void *arg, struct sm_space *caller, struct sm_space *target)
 {
 	assert_ptr_not_equal(caller, target);
@@ -536,6 +604,10 @@ static void scenario(struct sm_space *s, int answers[16])
 	answers[n++] = sm_madvise(s, BASE + HUGE, HUGE, SM_MADV_COLLAPSE);
 	answers[n++] = sm_madvise(s, BASE + HUGE + PAGE, PAGE, SM_MADV_DONTNEED);
 	answers[n++] = sm_munlock(s, BASE, 16 * PAGE);
+	answers[n++] = sm_madvise(s, BASE, 2 * HUGE, SM_MADV_MERGEABLE);
+	(void)sm_merge_pass(host);
+	(void)sm_reclaim(host, 4);
+	answers[n++] = sm_madvise(s, BASE, 2 * HUGE, SM_MADV_UNMERGEABLE);
 	while (n < 16)
 		answers[n++] = 0;
 }
@@ -592,6 +664,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_host, drop_host)
 	const struct CMUnitTest tests[] = {
 		TEST(stages_agree),
+		TEST(stages_lock_and_flush_as_they_say),
 		TEST(rights),
 		TEST(notices),
 		TEST(names),
