@@ -11,8 +11,9 @@
  *   MAP    unmapped and mapped over                          stamps
  *   PROT   made read-only and writable again                 stands still while read-only
  *   FORK   shared with children, which write too             a child's copy stands still
- *   ADVICE DONTNEED, FREE, PAGEOUT, COLD, guards, COLLAPSE   stamps
+ *   ADVICE every advice on pages, swap, large pages          stamps
  *   FILE   shared file, truncated and grown, punched         stamps
+ * The truncator also reclaims and merges equal pages, of all spaces.
  */
 #include "base/delay.h"
 #include "base/random.h"
@@ -23,7 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include <samara/samara.h>
 
 enum { ZONE_MAP, ZONE_PROT, ZONE_FORK, ZONE_ADVICE, ZONE_FILE, ZONES };
@@ -205,7 +208,9 @@ static void *adviser(void *arg)
 	static const int advice[] = { SM_MADV_DONTNEED,	      SM_MADV_FREE,
 				      SM_MADV_PAGEOUT,	      SM_MADV_COLD,
 				      SM_MADV_GUARD_INSTALL,  SM_MADV_GUARD_REMOVE,
-				      SM_MADV_POPULATE_WRITE, SM_MADV_COLLAPSE };
+				      SM_MADV_POPULATE_WRITE, SM_MADV_COLLAPSE,
+				      SM_MADV_HUGEPAGE,	      SM_MADV_NOHUGEPAGE,
+				      SM_MADV_MERGEABLE };
 	struct sm__random rng;
 
 	sm__random_seed(&rng, (uintptr_t)arg);
@@ -214,8 +219,11 @@ static void *adviser(void *arg)
 			 n = 1 + sm__random_below(&rng, PAGES - first);
 		int which = advice[sm__random_below(&rng, SM__ARRAY_SIZE(advice))];
 
-		if (which == SM_MADV_COLLAPSE)
+		/* Large pages come and go with the whole zone. */
+		if (which == SM_MADV_COLLAPSE || which == SM_MADV_HUGEPAGE)
 			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE), 2 << 20, which);
+		else if (which == SM_MADV_NOHUGEPAGE)
+			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE), 2 << 20, SM_MADV_DONTNEED);
 		else
 			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE) + first * PAGE, n * PAGE,
 					 which);
@@ -231,13 +239,19 @@ static void *truncator(void *arg)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		uint64_t at = sm__random_below(&rng, PAGES) * PAGE;
 
-		switch (sm__random_below(&rng, 3)) {
+		switch (sm__random_below(&rng, 5)) {
 		case 0:
 			(void)sm_file_truncate(file, at);
 			(void)sm_file_truncate(file, PAGES * PAGE);
 			break;
 		case 1:
 			(void)sm_file_punch(file, at, 2 * PAGE);
+			break;
+		case 2:
+			(void)sm_reclaim(host, 8);
+			break;
+		case 3:
+			(void)sm_merge_pass(host);
 			break;
 		default:
 			(void)sm_file_sync(file, at, 4 * PAGE, false);
@@ -314,6 +328,7 @@ int main(int argc, char **argv)
 	struct sm_host_options o;
 	double seconds = 4;
 	uint64_t seed = 1;
+	int swap;
 
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--seconds"))
@@ -326,6 +341,10 @@ int main(int argc, char **argv)
 	sm_host_options_init(&o);
 	o.frame_bytes = 32 << 20;
 	host = sm_host_create(&o, NULL);
+	swap = memfd_create("swap", 0);
+	if (!host || swap < 0 || ftruncate(swap, 64 * PAGE) ||
+	    sm_host_swap_on(host, swap, 64 * PAGE))
+		return 1;
 	for (size_t i = 0; host && i < SM__ARRAY_SIZE(presets); i++) {
 		if (!make_space(presets[i]))
 			return 1;

@@ -58,6 +58,7 @@ static void end(struct stage *st)
 	close(st->fd);
 }
 
+#if !SM_TSAN
 /* Takes and gives back frames, tables and areas while the process forks. */
 static void *busy(void *arg)
 {
@@ -153,6 +154,8 @@ static void shared_frames_are_never_the_childs(void **state)
 	end(&st);
 }
 
+#endif
+
 static void unused_memory_goes_back(void **state)
 {
 	struct sm_space_stats figures;
@@ -180,8 +183,10 @@ static void unused_memory_goes_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+#if !SM_TSAN /* which ends a child that makes threads */
 		cmocka_unit_test(private_frames_are_the_childs_own),
 		cmocka_unit_test(shared_frames_are_never_the_childs),
+#endif
 		cmocka_unit_test(unused_memory_goes_back),
 	};
 
