@@ -29,10 +29,10 @@ pages() {
 }
 
 @test "every option of a command is in its page" {
-	for command in replay maps; do
+	for command in replay maps record; do
 		page=$SAMARA_SOURCE_DIR/docs/man/samara-$command.1.scd
 		for option in $("$SAMARA" "$command" --help | grep -o '^  --[a-z]*'); do
-			grep -q -- "^\*$option\*" "$page" || {
+			grep -q -- "^\*$option\*\|^\*-o\*, \*$option\*" "$page" || {
 				echo "$page: $option is missing"
 				false
 			}

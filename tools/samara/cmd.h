@@ -7,6 +7,7 @@
 #define COMMANDS(X)                                                                    \
 	X(replay, "make the calls of a recording on the library, compare and measure") \
 	X(maps, "the map of a recorded process after so many calls")                   \
+	X(record, "record a program with strace or perf, as replay wants it")          \
 	X(bench, "measure: ours, the peers and the running kernel in one run")
 
 /* Exit status of the command: 0 fine, 1 differences, 2 usage or unreadable input. */
