@@ -184,7 +184,7 @@ const struct observation *oracle_run(struct oracle *o, const struct ops_config *
 	s->made = 1;
 	fflush(stdout);
 	fflush(stderr);
-	pid = fork();
+	pid = oracle_fork();
 	if (pid < 0) {
 		perror("oracle: fork");
 		return NULL;

@@ -36,7 +36,7 @@
 #define TASK_END      0x7ffffffff000ULL
 #define SYS_MSEAL     462
 #define FLAGS_EVERY   10 /* calls between two readings of smaps */
-#define CHILD_SECONDS 100
+#define CHILD_SECONDS 60
 
 /* PROCMAP_QUERY of linux/fs.h, Linux 6.11 */
 struct map_query {
@@ -523,7 +523,7 @@ static int64_t fork_space(uint64_t number)
 	if (number == 0 || number >= OPS_SPACES || atomic_load(&self.s->made) >> number & 1)
 		return -EAGAIN;
 	atomic_fetch_or(&self.s->made, 1u << number);
-	pid = fork();
+	pid = oracle_fork();
 	if (pid < 0)
 		fail("fork");
 	if (pid == 0) {

@@ -13,6 +13,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
+#include <sys/mman.h>
 #include <cmocka.h>
 
 static const char *const files[] = { "tests/kernel/programs.cases", "tests/kernel/calls.cases" };
@@ -88,6 +90,85 @@ static void run_case(void **state)
 	}
 }
 
+/* Requests as programs make them, in a space that is not filled: what counts is granted or errno. */
+static const struct {
+	const char *who;
+	uint64_t len;
+	int prot, flags;
+	int err; /* with vm.overcommit_memory 0 */
+} requests[] = {
+	{ "address sanitizer's shadow", 0xdfff0001000, PROT_READ | PROT_WRITE, MAP_NORESERVE, 0 },
+	{ "8 GiB, inaccessible", 0x200000000, PROT_NONE, 0, 0 },
+	{ "21 TB, writable", 21474836484096, PROT_READ | PROT_WRITE, 0, ENOMEM },
+	{ "32 TiB, writable", 1ULL << 45, PROT_READ | PROT_WRITE, 0, ENOMEM },
+	{ "32 TiB, inaccessible", 1ULL << 45, PROT_NONE, 0, 0 },
+	{ "32 TiB, shared", 1ULL << 45, PROT_READ | PROT_WRITE, MAP_SHARED, ENOMEM },
+	{ "32 TiB, shared, not reserved", 1ULL << 45, PROT_READ | PROT_WRITE,
+	  MAP_SHARED | MAP_NORESERVE, 0 },
+	{ "all of the address space", 0x7ffffffff000, PROT_NONE, 0, ENOMEM },
+	{ "in the low 2 GiB", 1 << 20, PROT_READ | PROT_WRITE, MAP_32BIT, 0 },
+	{ "more than the low 2 GiB have", 1ULL << 31, PROT_NONE, MAP_32BIT, ENOMEM },
+};
+
+static int overcommit_mode(void)
+{
+	FILE *f = fopen("/proc/sys/vm/overcommit_memory", "r");
+	int mode = -1;
+
+	if (f && fscanf(f, "%d", &mode) != 1)
+		mode = -1;
+	if (f)
+		fclose(f);
+	return mode;
+}
+
+static int ask_kernel(uint64_t len, int prot, int flags)
+{
+	void *at = mmap(NULL, len, prot, flags, -1, 0);
+
+	if (at == MAP_FAILED)
+		return errno;
+	assert_true(!(flags & MAP_32BIT) || (uint64_t)at + len <= 1ULL << 31);
+	munmap(at, len);
+	return 0;
+}
+
+static int ask_library(struct sm_space *space, uint64_t len, int prot, int flags)
+{
+	int64_t at = sm_mmap(space, 0, len, prot, flags, NULL, 0);
+
+	if (at < 0)
+		return (int)-at;
+	assert_true(!(flags & MAP_32BIT) || (uint64_t)at + len <= 1ULL << 31);
+	assert_int_equal(sm_munmap(space, (sm_addr)at, len), 0);
+	return 0;
+}
+
+static void big_requests(void **state)
+{
+	struct sm_host *host = sm_host_create(NULL, NULL);
+	struct sm_space *space = host ? sm_space_create(host, NULL, NULL) : NULL;
+	bool kernel = overcommit_mode() == 0;
+
+	(void)state;
+	assert_non_null(space);
+	if (!kernel)
+		print_message("vm.overcommit_memory is not 0: the library only\n");
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		int flags = requests[i].flags | MAP_ANONYMOUS;
+
+		flags |= flags & MAP_SHARED ? 0 : MAP_PRIVATE;
+		print_message("%s\n", requests[i].who);
+		if (kernel)
+			assert_int_equal(ask_kernel(requests[i].len, requests[i].prot, flags),
+					 requests[i].err);
+		assert_int_equal(ask_library(space, requests[i].len, requests[i].prot, flags),
+				 requests[i].err);
+	}
+	sm_space_destroy(space);
+	assert_int_equal(sm_host_destroy(host), 0);
+}
+
 static size_t load(struct test_case **cases, uint64_t base, struct CMUnitTest **tests,
 		   struct bound_case **bound)
 {
@@ -115,6 +196,7 @@ static size_t load(struct test_case **cases, uint64_t base, struct CMUnitTest **
 
 int main(void)
 {
+	const struct CMUnitTest big[] = { cmocka_unit_test(big_requests) };
 	struct test_case *cases[FILES];
 	struct CMUnitTest *tests = NULL;
 	struct bound_case *bound = NULL;
@@ -130,7 +212,8 @@ int main(void)
 			return 1;
 	}
 	total = load(cases, oracle ? oracle_base(oracle) : 0x200000000000, &tests, &bound);
-	failed = _cmocka_run_group_tests("cases", tests, total, NULL, NULL);
+	failed = cmocka_run_group_tests_name("requests", big, NULL, NULL);
+	failed += _cmocka_run_group_tests("cases", tests, total, NULL, NULL);
 	for (size_t f = 0; f < FILES; f++)
 		free(cases[f]);
 	free(tests);
