@@ -177,7 +177,7 @@ static void report(struct experiment *e, unsigned side)
 		calls[i] = s[CALLS][i] / 1e9;
 		theirs[i] = e->kernel ? e->sample[KERNEL][CALLS][i] / 1e9 : NAN;
 	}
-	snprintf(name, sizeof(name), "%s/%s", side == KERNEL ? "kernel" : configurations[side].name,
+	snprintf(name, sizeof(name), "%s%s", side == KERNEL ? "kernel" : configurations[side].name,
 		 e->suffix);
 	if (e->kernel && side != KERNEL) {
 		row.peer = "kernel";
@@ -257,11 +257,11 @@ static int run_class(struct bench *b, const struct bench_capacity *class, bool s
 		bench_cpus_set(&cpus);
 	if (several)
 		snprintf(at, sizeof(at), "@%.30s", class->name);
-	snprintf(suffix, sizeof(suffix), "no-delay%s", at);
+	snprintf(suffix, sizeof(suffix), "/no-delay%s", at);
 	error = run_variant(b, suffix, &o);
 	o.delay_ns = bench_time(b, "delay", DELAY_NS);
 	o.delay_every = bench_number(b, "delay-every", DELAY_EVERY);
-	snprintf(suffix, sizeof(suffix), "delay%s", at);
+	snprintf(suffix, sizeof(suffix), "/delay%s", at);
 	if (!error && o.delay_ns && o.delay_every)
 		error = run_variant(b, suffix, &o);
 	bench_cpus_set(&was);

@@ -380,7 +380,7 @@ static int run(struct bench *b)
 	struct bench_peer *program = NULL;
 	int error;
 
-	s.threads = (unsigned)bench_number(b, "threads", bench_cpus()->n < 2 ? 2 : bench_cpus()->n);
+	s.threads = (unsigned)bench_number(b, "threads", 2 * bench_cpus()->n);
 	if (!s.threads || (s.threads > WC_THREADS && bench_text(b, "threads", NULL)))
 		return bench_error(b, 0, "--threads takes 1 to %d", WC_THREADS);
 	s.threads = s.threads > WC_THREADS ? WC_THREADS : s.threads;
@@ -402,7 +402,7 @@ const struct benchmark bench_word_count = {
 		   "generation",
 	.seconds = 120,
 	.run = run,
-	.flags = { { "threads", BENCH_NUMBER, "map and reduce threads (as many as CPUs)" },
+	.flags = { { "threads", BENCH_NUMBER, "map and reduce threads (twice the CPUs)" },
 		   { "bytes", BENCH_NUMBER, "size of the generated text (3145728)" },
 		   { "text", BENCH_TEXT, "a text file to count instead" },
 		   { "designs", BENCH_TEXT, "designs to run, separated by ':'" } },
