@@ -26,7 +26,17 @@ static uint64_t endless(void *arg)
 	return INT64_MAX & ~(SM__TRACE_PAGE - 1);
 }
 
-static const struct sm_file_ops stand_in = { .size = endless };
+/* What is written back goes nowhere: nobody reads it again. */
+static int forget(void *arg, uint64_t offset, const void *page, size_t len)
+{
+	(void)arg;
+	(void)offset;
+	(void)page;
+	(void)len;
+	return 0;
+}
+
+static const struct sm_file_ops stand_in = { .size = endless, .write_page = forget };
 
 static struct sm_file *make_file(const char *name, uint64_t inode)
 {
@@ -340,6 +350,8 @@ static int64_t dispatch(struct sm__stage *stage, struct sm_space *space, const s
 		return sm_madvise(space, a[0], a[1], (int)a[2]);
 	case SM_SYS_PROCESS_MADVISE:
 		return perform_advice(stage, space, c, p);
+	case SM_SYS_MSYNC:
+		return sm_msync(space, a[0], a[1], (int)a[2]);
 	case SM_SYS_MINCORE:
 		return perform_mincore(space, c, p);
 	case SM_SYS_MLOCK:
