@@ -247,7 +247,7 @@ enum sm_fault_flags {
 
 /* signo, code and addr are what Linux would put into siginfo; signo 0 means the access may go on. */
 struct sm_fault_result {
-	int32_t error;	/* 0, or -ENOMEM: no frame or node could be had, nothing changed */
+	int32_t error;	/* 0; -ENOMEM: no frame or node to be had; -EINTR: a wait was given up */
 	int32_t signo;	/* 0, SIGSEGV, SIGBUS */
 	int32_t code;	/* SEGV_MAPERR, SEGV_ACCERR, BUS_ADRERR, BUS_MCEERR_AR */
 	uint32_t flags; /* enum sm_fault_flags */
@@ -343,6 +343,18 @@ SM_API int sm_for_each(struct sm_space *space, sm_addr start, sm_addr end,
  * is cut at size; negative errno -ENOMEM.
  */
 SM_API int64_t sm_maps(struct sm_space *space, char *buf, size_t size);
+
+/* ---------------------------------------------------------------- giving up */
+
+/*
+ * Names a word of the calling thread that, while it is not zero, ends its waits for mmap_lock and for the
+ * readers of a VMA: calls then answer -EINTR, as Linux does for a task that is being killed, having done
+ * nothing (sm_mprotect and sm_fork: what was done before stays, the child is not made). NULL, the
+ * initial state: waits last until the lock comes.
+ * Context: any thread, not in a signal handler; the word must outlive its being named. Whoever raises it may
+ *          send the thread a signal, else it is looked at every 10 ms of a wait.
+ */
+SM_API void sm_interrupt_word(const uint32_t *word);
 
 /* ---------------------------------------------------------------- limits and figures */
 

@@ -47,13 +47,15 @@ struct sm__lock_waiter;
 
 struct sm__mmap_lock {
 	_Atomic uint64_t state;
-	_Atomic uint64_t seq; /* read by every fault: kept on the line that faults touch anyway */
 	struct sm__lock_stats *stats; /* fixed; NULL = off */
 	uint64_t write_since;	      /* W  when the writer got it, if stats */
 
 	_Atomic uint32_t queue_lock;	     /* guards the queue; held for a few instructions */
 	_Atomic uint32_t steals;	     /* how often the head was overtaken */
 	struct sm__lock_waiter *head, *tail; /* queue_lock */
+
+	/* Read by every fault under a VMA lock, which has no business with the line above. */
+	_Atomic uint64_t seq __attribute__((aligned(SM__CACHELINE)));
 } __attribute__((aligned(SM__CACHELINE)));
 
 /* A flag that ends this thread's interruptible waits when it is non-zero; NULL = none. */

@@ -250,10 +250,15 @@ static enum outcome under_mmap_lock(struct sm__fault *f, struct sm_fault_result 
 	}
 	f->vma = sm__seek(&c, f->addr);
 	if (f->vma && f->vma->start > f->addr && (f->vma->flags & SM_VM_GROWSDOWN)) {
+		sm_addr end = f->vma->end;
+
 		/* growing writes: everything is looked at again under the write lock */
 		sm__op_unlock(&op);
-		if (sm__op_lock(&op, SM__WRITE, f->addr, f->vma->end))
+		if (sm__op_lock(&op, SM__WRITE, f->addr, end)) {
+			r->signo = 0;
+			r->error = -EINTR;
 			return FINISHED;
+		}
 		f->vma = sm__seek(&c, f->addr);
 		if (f->vma && f->vma->start > f->addr) {
 			if (sm__grow_down(&op, f->vma, f->addr))

@@ -39,6 +39,11 @@ int sm__op_lock(struct sm__op *op, enum sm__lock_mode mode, sm_addr start, sm_ad
 	return err;
 }
 
+void sm_interrupt_word(const uint32_t *word)
+{
+	sm__interrupt_flag = (const _Atomic uint32_t *)word;
+}
+
 struct sm__gather *sm__op_gather(struct sm__op *op)
 {
 	if (!op->gather.active) {

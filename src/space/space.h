@@ -41,12 +41,16 @@ struct sm_space {
 	struct sm_space_options o;
 	struct sm_cache *vma_cache, *shown_cache, *lock_cache;
 	enum sm_cache_layer vma_layer;
+	void *backend_state; /* of the backend, its own rules */
 
 	struct sm__mmap_lock lock;
 
+	/* Read by every fault; of rb and avl also M. On lines of its own, away from the counts. */
+	struct sm__tree tree __attribute__((aligned(SM__CACHELINE)));
+
 	/* M */
-	struct sm__tree tree;
-	uint64_t map_count, map_peak;
+	uint64_t map_count __attribute__((aligned(SM__CACHELINE)));
+	uint64_t map_peak;
 	uint64_t total_vm, data_vm, exec_vm, stack_vm, locked_vm; /* pages */
 	uint64_t peak_vm;
 	uint64_t charged; /* pages */
@@ -60,7 +64,6 @@ struct sm_space {
 	_Atomic uint32_t vma_wake;    /* futex: a VMA's readers have left */
 	_Atomic uint32_t vma_sleeper; /* the one writer sleeps on vma_wake */
 	_Atomic uint32_t visitors;    /* of the host's list of spaces (spaces.h) */
-	void *backend_state;	      /* of the backend, its own rules */
 
 	/*
 	 * Set before the first call, if at all: gets what the address search found (or -ENOMEM) and

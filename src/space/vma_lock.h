@@ -91,11 +91,10 @@ static inline enum sm__vma_try sm__vma_start_read(struct sm_space *s, struct sm_
 	_Atomic uint32_t *word =
 		form == SM_VMA_LOCK_REFCNT ? &v->lock.refcnt : sm__vma_word(v, form);
 	uint32_t least = form == SM_VMA_LOCK_REFCNT ? 1 : 0, n;
-
-	/* relaxed both: only saves the pin; the second test is the one that counts */
-	if (sm__vma_is_stamped(s, v))
-		return SM__VMA_STAMPED;
-	sm__delay();
+	/*
+	 * Linux tests the stamp here too, before the pin. It saves the pin of a VMA that is write-locked and
+	 * costs every fault a look at the sequence, a line that each writer of the space takes away.
+	 */
 	n = atomic_load_explicit(word, memory_order_relaxed);
 	do {
 		if (n < least)

@@ -158,10 +158,6 @@ proctype reader(byte id)
 		:: else
 		fi;
 		/* found: from here on the memory may change its life at any time */
-		if
-		:: lock_seq == seq[0] -> goto out
-		:: else
-		fi;
 again:		n = refcnt;
 		if
 		:: n == 0 -> goto out /* detached */

@@ -71,8 +71,6 @@ struct vma_lock : rl::test_suite<vma_lock, 3> {
 
 		if (!visible($).load(order("attach", rl::mo_acquire)))
 			return;
-		if (lock_seq($).load(rl::mo_relaxed) == seq($).load(rl::mo_relaxed))
-			return;
 		n = refcnt($).load(rl::mo_relaxed);
 		do {
 			if (n == 0 || n >= LIMIT)

@@ -7,6 +7,7 @@
 #include "space/space.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -460,6 +461,37 @@ static void forks(void **state)
 	sm_space_destroy(child);
 }
 
+/* samara/space.h, sm_interrupt_word: a wait for the lock is given up, and nothing was done. */
+static void *interrupted_call(void *arg)
+{
+	static const uint32_t raised = 1;
+	int64_t *result = arg;
+
+	sm_interrupt_word(&raised);
+	result[0] = map(C, 1, RW, ANF);
+	result[1] = sm_mprotect(s, B, P, R);
+	result[2] = sm_munmap(s, B, P);
+	sm_interrupt_word(NULL);
+	return NULL;
+}
+
+static void waits_are_given_up(void **state)
+{
+	int64_t result[3];
+	pthread_t t;
+
+	(void)state;
+	map(B, 2, RW, ANF);
+	sm__mmap_write_lock(&s->lock, SM_CALL_MMAP, false);
+	assert_int_equal(pthread_create(&t, NULL, interrupted_call, result), 0);
+	pthread_join(t, NULL);
+	sm__mmap_write_unlock(&s->lock);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(result[i], -EINTR);
+	EXPECT("0-2:rw-p");
+	EXPECT_AT(C, "");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -479,6 +511,7 @@ int main(void)
 		TEST(maps_text),
 		TEST(lookups),
 		TEST(forks),
+		TEST(waits_are_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
