@@ -81,7 +81,7 @@ struct sm_maple_range {
 	void *entry;
 };
 
-/* ---------------------------------------------------------------------------------- pool ---- */
+/* -------------------------------------------------------------------------------- pool ---- */
 
 /* Zero means "the default" in every field. */
 struct sm_maple_pool_options {
@@ -122,7 +122,7 @@ SM_API int sm_maple_pool_destroy(struct sm_maple_pool *pool);
  */
 SM_API void sm_maple_pool_barrier(struct sm_maple_pool *pool);
 
-/* ---------------------------------------------------------------------------------- tree ---- */
+/* -------------------------------------------------------------------------------- tree ---- */
 
 /*
  * sm_maple_init - makes an empty tree with nodes from `pool`; NULL: the tree makes a pool of its
@@ -284,7 +284,7 @@ enum sm_maple_dump_format {
 /* sm_maple_dump - writes the whole structure. Context: writer. */
 SM_API void sm_maple_dump(const struct sm_maple *t, FILE *out, enum sm_maple_dump_format format);
 
-/* -------------------------------------------------------------------------------- cursor ---- */
+/* ------------------------------------------------------------------------------ cursor ---- */
 
 /*
  * States of a cursor, and where the next step goes from there.

@@ -22,7 +22,7 @@ static void give_back(struct sm_maple_pool *pool, void *node, unsigned int level
 	sm__node_give_back(pool, SM__NODE_INNER, node);
 }
 
-/* ------------------------------------------------------------------------------------ copy ---- */
+/* -------------------------------------------------------------------------------- copy ---- */
 
 static struct sm__leaf *copy_leaf(struct sm_maple_pool *pool, const struct sm__leaf *src)
 {
@@ -88,7 +88,7 @@ int sm_maple_copy(struct sm_maple *dst, const struct sm_maple *src)
 	return 0;
 }
 
-/* ------------------------------------------------------------------------------------ load ---- */
+/* -------------------------------------------------------------------------------- load ---- */
 
 /*
  * One row per level collects children. A row that is full to twice a node gives its first half up

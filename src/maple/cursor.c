@@ -106,7 +106,7 @@ static ALWAYS_INLINE bool usable(const struct sm_cursor *c, const struct sm__lea
 	return !sm__leaf_dead(l);
 }
 
-/* ------------------------------------------------------------------------------------ next ---- */
+/* -------------------------------------------------------------------------------- next ---- */
 
 enum step {
 	STEP_ENTRY, /* on an entry */
@@ -251,7 +251,7 @@ void *sm_cursor_next_range(struct sm_cursor *c, uint64_t max)
 	return go_up(c, max, true);
 }
 
-/* ------------------------------------------------------------------------------------ prev ---- */
+/* -------------------------------------------------------------------------------- prev ---- */
 
 /* The mirror of step_up, from a range that begins above min. */
 static ALWAYS_INLINE enum step step_down(struct sm_cursor *c, uint64_t min, bool ranges,
@@ -355,9 +355,7 @@ void *sm_cursor_prev_range(struct sm_cursor *c, uint64_t min)
 	return go_down(c, min, true);
 }
 
-/*
- * ----------------------------------------------------------------------------- walk and find ----
- */
+/* ----------------------------------------------------------------------- walk and find ---- */
 
 void *sm_cursor_walk(struct sm_cursor *c)
 {

@@ -74,7 +74,7 @@ _Static_assert(sizeof(struct sm__inner) == 384,
 _Static_assert(offsetof(struct sm__inner, child) == 128, "children start on a line");
 _Static_assert(offsetof(struct sm__leaf, entry) % 16 == 0, "an entry does not cross a line");
 
-/* ------------------------------------------------------------------------------- root word ---- */
+/* --------------------------------------------------------------------------- root word ---- */
 
 static inline uintptr_t sm__root_pack(const void *node, unsigned int height)
 {
@@ -102,7 +102,7 @@ static inline void sm__root_publish(struct sm_maple *t, uintptr_t root)
 	__atomic_store_n(&t->root, root, __ATOMIC_RELEASE);
 }
 
-/* ---------------------------------------------------------------------------------- fields ---- */
+/* ------------------------------------------------------------------------------ fields ---- */
 
 static inline void *sm__leaf_value(const struct sm__leaf *l, unsigned int i)
 {
@@ -131,7 +131,7 @@ static inline bool sm__inner_dead(const struct sm__inner *n)
 	return atomic_load_explicit(&n->dead, memory_order_acquire) != 0;
 }
 
-/* ---------------------------------------------------------------------------------- search ---- */
+/* ------------------------------------------------------------------------------ search ---- */
 
 /*
  * The first entry that ends at or after key; LEAF_SLOTS if none of a full leaf does. No branches.

@@ -138,7 +138,7 @@ static bool prefer_right(const struct rebuild *r, unsigned int level)
 	return r->left.slot[level + 1] == 0;
 }
 
-/* ---------------------------------------------------------------------------------- leaves ---- */
+/* ------------------------------------------------------------------------------ leaves ---- */
 
 static unsigned int put_leaf(struct sm__entry *row, const struct sm__leaf *l, unsigned int from,
 			     unsigned int to)
@@ -293,9 +293,7 @@ static int rebuild_leaves(struct rebuild *r)
 	return make_leaves(r, row, n, parts);
 }
 
-/*
- * ------------------------------------------------------------------------------ inner nodes ----
- */
+/* ------------------------------------------------------------------------- inner nodes ---- */
 
 static void row_add(struct rebuild *r, const struct sm__inner *n, unsigned int from,
 		    unsigned int to, uint64_t max)
@@ -390,7 +388,7 @@ static int make_inners(struct rebuild *r)
 	return 0;
 }
 
-/* --------------------------------------------------------------------------------- publish ---- */
+/* ----------------------------------------------------------------------------- publish ---- */
 
 /* Subtrees strictly between the original paths, which nothing refers to any more. */
 static void drop_between(struct rebuild *r)

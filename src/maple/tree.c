@@ -58,7 +58,7 @@ unsigned int sm_maple_height(const struct sm_maple *t)
 	return sm__root_height(sm__root_load(t));
 }
 
-/* --------------------------------------------------------------------------------- readers ---- */
+/* ----------------------------------------------------------------------------- readers ---- */
 
 static void section_enter(void)
 {
@@ -127,7 +127,7 @@ void *sm_maple_prev(const struct sm_maple *t, uint64_t key, uint64_t min)
 	return value;
 }
 
-/* --------------------------------------------------------------------------- cursor stores ---- */
+/* ----------------------------------------------------------------------- cursor stores ---- */
 
 static int check_store(const struct sm_cursor *c, const void *entry)
 {
@@ -166,7 +166,7 @@ int sm_cursor_erase(struct sm_cursor *c)
 	return ret;
 }
 
-/* --------------------------------------------------------------------------- spare nodes ---- */
+/* ------------------------------------------------------------------------- spare nodes ---- */
 
 void sm_cursor_release(struct sm_cursor *c)
 {
@@ -225,8 +225,11 @@ void sm_cursor_store_prealloc(struct sm_cursor *c, void *entry)
 
 int sm_cursor_expect(struct sm_cursor *c, size_t n)
 {
-	/* Each store can add a level. */
-	size_t height = sm_maple_height(c->tree) + n;
+	/*
+	 * A store adds a level at most, and a new root has two or three children: it takes thirteen more,
+	 * of which one store brings two, before there is another.
+	 */
+	size_t height = sm_maple_height(c->tree) + 1 + n / 6;
 	int ret;
 
 	if (height > SM_MAPLE_HEIGHT_MAX)
@@ -235,7 +238,7 @@ int sm_cursor_expect(struct sm_cursor *c, size_t n)
 	return ret ? ret : put_aside(c, SM__NODE_INNER, n * INNER_WORST(height));
 }
 
-/* -------------------------------------------------------------------------- writers by key ---- */
+/* ---------------------------------------------------------------------- writers by key ---- */
 
 int sm_maple_store_range(struct sm_maple *t, uint64_t first, uint64_t last, void *entry)
 {

@@ -85,9 +85,7 @@ static void maple_destroy(struct sm__tree *t)
 	t->impl = NULL;
 }
 
-/*
- * --------------------------------------------------------------------------- locked readers ----
- */
+/* ---------------------------------------------------------------------- locked readers ---- */
 
 static struct sm__tree_node *maple_find(struct sm__tree *t, sm_addr addr)
 {
@@ -137,7 +135,7 @@ static void maple_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2]
 	}
 }
 
-/* --------------------------------------------------------------------------------- writers ---- */
+/* ----------------------------------------------------------------------------- writers ---- */
 
 static int maple_reserve(struct sm__tree *t, unsigned changes)
 {
@@ -189,7 +187,7 @@ static int maple_load(struct sm__tree *t, const struct sm__tree_item *items, siz
 	return ret;
 }
 
-/* ------------------------------------------------------------------------------------ gaps ---- */
+/* -------------------------------------------------------------------------------- gaps ---- */
 
 static int maple_gap(struct sm__tree *t, uint64_t size, const sm_addr limits[2], sm_addr *addr,
 		     bool highest)
@@ -218,7 +216,7 @@ static int maple_gap_highest(struct sm__tree *t, uint64_t size, const sm_addr li
 	return maple_gap(t, size, limits, addr, true);
 }
 
-/* ----------------------------------------------------------------------------- RCU readers ---- */
+/* ------------------------------------------------------------------------- RCU readers ---- */
 
 static struct sm__tree_value *maple_load_rcu(struct sm__tree *t, sm_addr addr)
 {

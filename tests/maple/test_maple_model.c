@@ -126,7 +126,7 @@ static uintptr_t first_value(const struct twin *m, size_t from, size_t to)
 	return 0;
 }
 
-/* ------------------------------------------------------------------------------ operations ---- */
+/* -------------------------------------------------------------------------- operations ---- */
 
 static void do_store(struct twin *m)
 {

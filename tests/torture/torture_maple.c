@@ -217,7 +217,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/* ---------------------------------------------------------------------------------- writer ---- */
+/* ------------------------------------------------------------------------------ writer ---- */
 
 static struct object *new_object(uint64_t first, uint64_t last, uint64_t number)
 {
