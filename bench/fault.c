@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fault.c - samara bench fault: page faults, fork, translation and shoot-down, against the running kernel.
+ * fault.c - samara bench fault: page faults, fork, translation and shoot-down, against the running
+ * kernel.
  *
- *   anon-fault-warm/T      first write to an anonymous page through a TLB, T threads, frames that were used
- *                          before: a page of each thread
+ *   anon-fault-warm/T      first write to an anonymous page through a TLB, T threads, frames that
+ *                          were used before: a page of each thread
  *   anon-fault-cold/T      the same from a pool that has no host memory yet (private memory)
  *   anon-fault-cold-memfd  the same from a pool in a memfd, whose pages cost the host more
  *   anon-read-fault        first read (shared zero page): a page
  *   file-read-fault        read of a cached file, one fault (16 pages are mapped around): a fault
- *   cow-fault[-anon]       write to a private file page that was read before (to an anonymous page that a child
- *                          shares): a page
+ *   cow-fault[-anon]       write to a private file page that was read before (to an anonymous page
+ *                          that a child shares): a page
  *   fork                   1000 areas, 64 MiB touched: a fork
  *   translate-hit          a hit in the TLB: a translation
- *   translate-chain        a hit and a load whose result is the next address, against the load alone: an access
- *   shootdown/R            a touched page is dropped (MADV_DONTNEED) while R threads run guest code in the space: a page.
- *                          The kernel's side: the same call, alone and with a second thread that runs
+ *   translate-chain        a hit and a load whose result is the next address, against the load
+ *                          alone: an access
+ *   shootdown/R            a touched page is dropped (MADV_DONTNEED) while R threads run guest code
+ *                          in the space: a page. The kernel's side: the same call, alone and with a
+ *                          second thread that runs
  */
 #include "guest.h"
 #include "peers/kernel.h"
@@ -325,7 +328,8 @@ struct runner {
 	bool wanders;
 };
 
-/* Guest code on a page of its own: a checkpoint every few instructions, as a block-wise emulator has. */
+/* Guest code on a page of its own: a checkpoint every few instructions, as a block-wise emulator
+ * has. */
 static void run_guest(void *arg, const bool *stop)
 {
 	struct runner *r = arg;

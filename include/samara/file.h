@@ -56,15 +56,18 @@ struct sm_file_ops {
 	/* Current size in bytes. Required. */
 	uint64_t (*size)(void *arg);
 	/* Fills len bytes at page from offset; what lies beyond the end is zeroed by the caller's
-	 * side: page arrives zeroed. NULL: every page is born zero. -EIO and the like raise SIGBUS. */
+	 * side: page arrives zeroed. NULL: every page is born zero. -EIO and the like raise SIGBUS.
+	 * */
 	int (*read_page)(void *arg, uint64_t offset, void *page, size_t len);
-	/* Writes len bytes, len cut at the file's size. NULL: the file is read-only behind the cache. */
+	/* Writes len bytes, len cut at the file's size. NULL: the file is read-only behind the
+	 * cache. */
 	int (*write_page)(void *arg, uint64_t offset, const void *page, size_t len);
 	/* Makes a range read as zero, size kept. NULL: -EOPNOTSUPP. */
 	int (*punch)(void *arg, uint64_t offset, uint64_t len);
 	/* Sets the size. NULL: -EOPNOTSUPP. */
 	int (*truncate)(void *arg, uint64_t size);
-	/* Makes what was written durable (msync with MS_SYNC, sm_file_sync). NULL: nothing to do. */
+	/* Makes what was written durable (msync with MS_SYNC, sm_file_sync). NULL: nothing to do.
+	 * */
 	int (*sync)(void *arg);
 	/* Called once, after the last use. NULL: nothing to do. */
 	void (*close)(void *arg);

@@ -8,8 +8,9 @@
  *        ^                 |  ^                                              |
  *        +--- sm_tlb_stop -+  +---- sm_tlb_fill, sm_tlb_run (sees the news) -+
  *
- * G1 When a call that takes a mapping or a permission away (munmap, mprotect, madvise, fork, mremap,
- *    a copy on write) returns, no TLB translates with what was taken, and only then are frames freed.
+ * G1 When a call that takes a mapping or a permission away (munmap, mprotect, madvise, fork,
+ *    mremap, a copy on write) returns, no TLB translates with what was taken, and only then are
+ *    frames freed.
  * G2 Such a call waits for running TLBs: each acknowledges at sm_tlb_checkpoint, or leaves running.
  *    It never waits for idle or parked ones. Guest code that can run long without a checkpoint
  *    needs the space's kick.
@@ -79,8 +80,8 @@ SM_API void sm_tlb_stop(struct sm_tlb *tlb);
 SM_API void sm__tlb_checkpoint(struct sm_tlb *tlb);
 
 /*
- * Acknowledges what was invalidated: host pointers got before are void after it. Guest code calls it
- * between instructions, at least once per loop. Context: the thread that runs the TLB.
+ * Acknowledges what was invalidated: host pointers got before are void after it. Guest code calls
+ * it between instructions, at least once per loop. Context: the thread that runs the TLB.
  * Cost: one load when there is nothing.
  */
 static inline void sm_tlb_checkpoint(struct sm_tlb *tlb)
@@ -146,8 +147,8 @@ struct sm_futex_key {
 };
 
 /*
- * The key of a futex word. shared: the word may be in a shared mapping and be waited for from another
- * space (no FUTEX_PRIVATE_FLAG).
+ * The key of a futex word. shared: the word may be in a shared mapping and be waited for from
+ * another space (no FUTEX_PRIVATE_FLAG).
  * Return: 0, -EFAULT (nothing mapped), -EINVAL (not aligned to 4).
  */
 SM_API int sm_futex_key(struct sm_space *space, sm_addr addr, bool shared,

@@ -79,7 +79,8 @@ static int host_truncate(void *arg, uint64_t size)
 
 static int host_sync(void *arg)
 {
-	/* What has no disk behind it (memfd on some kernels) answers EINVAL: nothing to make durable. */
+	/* What has no disk behind it (memfd on some kernels) answers EINVAL: nothing to make
+	 * durable. */
 	return fdatasync(fd_of(arg)) && errno != EINVAL ? -errno : 0;
 }
 

@@ -15,14 +15,15 @@
  * I2 A free block is the largest it can be: no two free buddies of equal order below order 9.
  * I3 Number 0 is the shared zero page: it is never handed out, so 0 also means "none".
  * I4 SM__F_CLEAN on a free block: its bytes are zero.
- * I5 A frame's refs counts the page-table entries that map it as private memory, or one for the page
- *    cache that holds it (whose mappings are not counted: pagecache.h I2), plus one for whoever works
- *    on it. It goes from 0 to 1 only by allocation. With refs == 1,
- *    held by an entry whose table is locked, nobody can add one: a look-up in the page cache adds
- *    under the object's lock and only while the slot holds one.
+ * I5 A frame's refs counts the page-table entries that map it as private memory, or one for the
+ *    page cache that holds it (whose mappings are not counted: pagecache.h I2), plus one for
+ *    whoever works on it. It goes from 0 to 1 only by allocation. With refs == 1, held by an entry
+ *    whose table is locked, nobody can add one: a look-up in the page cache adds under the object's
+ *    lock and only while the slot holds one.
  * G1 What was written to a frame before it was freed happens before its next holder's first access.
  *
- * Letters: A atomic; P the pool's lock; C the CPU stack's lock; T the lock of the table (of its own).
+ * Letters: A atomic; P the pool's lock; C the CPU stack's lock; T the lock of the table (of its
+ * own).
  */
 #ifndef SM_MEMORY_FRAME_H
 #define SM_MEMORY_FRAME_H
@@ -202,7 +203,8 @@ static inline void sm__frame_get(struct sm__frame *f)
 /* True when this was the last reference: the caller frees. */
 static inline bool sm__frame_drop(struct sm__frame *f)
 {
-	/* acquire: pairs with the release of the other droppers; a sole holder needs no locked add (I5) */
+	/* acquire: pairs with the release of the other droppers; a sole holder needs no locked add
+	 * (I5) */
 	if (atomic_load_explicit(&f->refs, memory_order_acquire) == 1) {
 		atomic_store_explicit(&f->refs, 0, memory_order_relaxed);
 		return true;

@@ -8,7 +8,8 @@
  *                                                             3 tables after a grace period
  *
  * I1 A gathered frame keeps the reference of the entry that went until the TLBs have acknowledged.
- * I2 When there is no room for one more frame the owner lets go of its table lock and flushes early.
+ * I2 When there is no room for one more frame the owner lets go of its table lock and flushes
+ *    early.
  */
 #ifndef SM_MEMORY_GATHER_H
 #define SM_MEMORY_GATHER_H
@@ -37,7 +38,8 @@ struct sm__mmu_gather {
 };
 
 void sm__mmu_gather_begin(struct sm__mmu_gather *g, struct sm__mm *mm);
-/* Waits for acknowledgements, frees. The gather can be used on. Context: no table lock, no RCU section. */
+/* Waits for acknowledgements, frees. The gather can be used on. Context: no table lock, no RCU
+ * section. */
 void sm__mmu_gather_flush(struct sm__mmu_gather *g);
 #define sm__mmu_gather_finish sm__mmu_gather_flush
 /* Gets another batch; false: flush before going on. */

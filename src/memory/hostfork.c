@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hostfork.c - the host process forks: its pools are held still meanwhile, and the child's are its own.
+ * hostfork.c - the host process forks: its pools are held still meanwhile, and the child's are its
+ * own.
  *
  *      private memory   the kernel copies it: the child's spaces hold what the parent's held
- *      memfd            detached: the child has zeroes there and gets no frames; its spaces look empty,
- *                       can be destroyed, and never touch the parent's memory
+ *      memfd            detached: the child has zeroes there and gets no frames; its spaces look
+ *                       empty, can be destroyed, and never touch the parent's memory
  *
  * I1 prepare takes, per memory: tables from the root down (a table cannot be linked below a locked
  *    one), memory->lock, the objects' locks, swap, CPU stacks, pool. All of them are the child's to
  *    let go.
- * I2 What threads that do not exist in the child were about to do is undone: pages being read failed,
- *    truncations are over.
+ * I2 What threads that do not exist in the child were about to do is undone: pages being read
+ *    failed, truncations are over.
  */
 #include "memory/memory.h"
 #include "memory/pagecache.h"

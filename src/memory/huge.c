@@ -7,8 +7,8 @@
  *
  * I1 A huge frame is mapped by one entry of one mm: fork splits it first. Its 512 descriptors have
  *    one reference each, so that a split need not touch them.
- * I2 Collapse holds the level-1 table and the level-0 table; the entry is 0 while the TLBs drop what
- *    they have, and nobody can fill it.
+ * I2 Collapse holds the level-1 table and the level-0 table; the entry is 0 while the TLBs drop
+ *    what they have, and nobody can fill it.
  */
 #include "memory/gather.h"
 #include "memory/pagefault.h"

@@ -47,8 +47,8 @@ void sm__memory_delist(struct sm__memory *memory);
 /* bytes of fd (duplicated) become swap. 0, -EBUSY (there is one), -ENOMEM, -EMFILE, -EINVAL. */
 int sm__swap_on(struct sm__memory *memory, int fd, uint64_t bytes);
 void sm__swap_off(struct sm__memory *memory);
-/* A slot with one reference, written from frame pfn. Context: system call. Return: slot, or negative
- * errno: -ENOSPC (no swap, or full), -EIO. */
+/* A slot with one reference, written from frame pfn. Context: system call. Return: slot, or
+ * negative errno: -ENOSPC (no swap, or full), -EIO. */
 int64_t sm__swap_out(struct sm__memory *memory, uint32_t pfn);
 /* 0 or -EIO. Context: system call; the slot is referenced. */
 int sm__swap_in(struct sm__memory *memory, uint64_t slot, uint32_t pfn);

@@ -36,8 +36,8 @@ enum sm__rss { SM__RSS_ANON, SM__RSS_FILE, SM__RSS_SWAP, SM__RSS_KINDS };
 /* What memory asks of whoever owns the VMAs. Called without a lock of memory. */
 struct sm__mm_ops {
 	/*
-	 * Calls sm__mm_zap or sm__mm_clean on every place where pages [first, last] of the object behind
-	 * pages are mapped. The implementation locks what keeps its VMAs in place.
+	 * Calls sm__mm_zap or sm__mm_clean on every place where pages [first, last] of the object
+	 * behind pages are mapped. The implementation locks what keeps its VMAs in place.
 	 */
 	void (*each_mapping)(struct sm__mm *mm, struct sm__pages *pages, uint64_t first,
 			     uint64_t last,
@@ -124,7 +124,8 @@ static inline _Atomic uint64_t *sm__pt_entries(struct sm__mm *mm, uint32_t pfn)
  *         -ENOMEM. Context: no RCU section needed, no table locked.
  */
 int sm__pt_lock(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slot);
-/* The same for the entry of level 1, made where missing; the entry may be 0, a table or a 2 MiB page. */
+/* The same for the entry of level 1, made where missing; the entry may be 0, a table or a 2 MiB
+ * page. */
 int sm__pt_lock_pmd(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slot);
 /*
  * sm__pt_lock without make, for who locks places near each other one after the other: remembers the
@@ -179,7 +180,8 @@ enum sm__zap_flags {
 /* Unmaps [start, end) into the gather. Cannot fail where 2 MiB pages were split at the ends. */
 void sm__mm_zap(struct sm__mm *mm, sm_addr start, sm_addr end, unsigned flags,
 		struct sm__mmu_gather *g);
-/* Entries of [start, end) take the permissions of prot; shared says whether they belong to a shared mapping. */
+/* Entries of [start, end) take the permissions of prot; shared says whether they belong to a shared
+ * mapping. */
 void sm__mm_protect(struct sm__mm *mm, sm_addr start, sm_addr end, int prot, bool shared,
 		    struct sm__mmu_gather *g);
 /*
@@ -201,16 +203,16 @@ int sm__mm_fork(struct sm__mm *child, struct sm__mm *parent, sm_addr start, sm_a
 void sm__mm_clean(struct sm__mm *mm, sm_addr start, sm_addr end, struct sm__mmu_gather *g);
 
 /* ---- what advice needs (advise.c, huge.c, reclaim.c) ----
- * All: page-aligned range, one area whose lock the caller holds. Private memory is never shared with
- * an object: entries of object pages are left alone where a comment says "private". */
+ * All: page-aligned range, one area whose lock the caller holds. Private memory is never shared
+ * with an object: entries of object pages are left alone where a comment says "private". */
 
 /* MADV_FREE: private pages that only this mm has may be dropped until they are written again. */
 void sm__mm_lazyfree(struct sm__mm *mm, sm_addr start, sm_addr end, struct sm__mmu_gather *g);
 /* MADV_COLD: forgets that pages were used: clears A, ACTIVE and REFERENCED. */
 void sm__mm_age(struct sm__mm *mm, sm_addr start, sm_addr end, struct sm__mmu_gather *g);
 /*
- * MADV_GUARD_INSTALL: whatever is in the range goes, markers take its place. 0 or -ENOMEM (a part may
- * be done: install is idempotent, as Linux restarts it).
+ * MADV_GUARD_INSTALL: whatever is in the range goes, markers take its place. 0 or -ENOMEM (a part
+ * may be done: install is idempotent, as Linux restarts it).
  */
 int sm__mm_guard_install(struct sm__mm *mm, sm_addr start, sm_addr end, struct sm__mmu_gather *g);
 /* MADV_GUARD_REMOVE: markers become nothing, the rest stays. */
@@ -218,8 +220,8 @@ void sm__mm_guard_remove(struct sm__mm *mm, sm_addr start, sm_addr end);
 
 /*
  * Takes pages out of the range: lazily freed ones are dropped, clean object pages unmapped, private
- * ones written to swap. idle_only: only pages whose A is clear; a page that was used loses A instead
- * (a second look takes it). Shared private pages (fork) are skipped.
+ * ones written to swap. idle_only: only pages whose A is clear; a page that was used loses A
+ * instead (a second look takes it). Shared private pages (fork) are skipped.
  * Context: system calls; no table locked, no RCU section. Return: pages taken.
  */
 uint64_t sm__mm_pageout(struct sm__mm *mm, sm_addr start, sm_addr end, bool idle_only);
@@ -228,8 +230,9 @@ uint64_t sm__mm_pageout(struct sm__mm *mm, sm_addr start, sm_addr end, bool idle
 void sm__mm_present(struct sm__mm *mm, sm_addr start, sm_addr end, unsigned char *vec);
 
 /*
- * MADV_COLLAPSE: the 2 MiB block at addr (aligned) becomes one huge frame. 0, -EINVAL (nothing there
- * or not private), -ENOMEM (no huge frame), -EAGAIN (shared pages, markers or swap in the way).
+ * MADV_COLLAPSE: the 2 MiB block at addr (aligned) becomes one huge frame. 0, -EINVAL (nothing
+ * there or not private), -ENOMEM (no huge frame), -EAGAIN (shared pages, markers or swap in the
+ * way).
  */
 int sm__mm_collapse(struct sm__mm *mm, sm_addr addr, int prot);
 /* A write fault on an empty 2 MiB block of private memory gets a huge frame. False: it does not. */
@@ -237,10 +240,10 @@ struct sm__page_fault;
 bool sm__mm_map_huge(struct sm__page_fault *pf);
 
 /*
- * Merging equal pages: makes addr map the frame pfn (contents equal, MERGED or about to be), read-only,
- * if it still maps a private page of its own with the same contents. The old frame goes into g.
- * merge_stable write-protects addr's page and marks it MERGED: its frame number, with a reference
- * for the caller, or 0.
+ * Merging equal pages: makes addr map the frame pfn (contents equal, MERGED or about to be),
+ * read-only, if it still maps a private page of its own with the same contents. The old frame goes
+ * into g. merge_stable write-protects addr's page and marks it MERGED: its frame number, with a
+ * reference for the caller, or 0.
  */
 uint32_t sm__mm_merge_stable(struct sm__mm *mm, sm_addr addr);
 bool sm__mm_merge(struct sm__mm *mm, sm_addr addr, uint32_t pfn, struct sm__mmu_gather *g);

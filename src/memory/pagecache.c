@@ -326,8 +326,8 @@ void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len)
 }
 
 /*
- * One clean page goes. GONE is set before DIRTY is looked at, and a write that is noticed sets DIRTY
- * before it looks at GONE: one of the two sees the other.
+ * One clean page goes. GONE is set before DIRTY is looked at, and a write that is noticed sets
+ * DIRTY before it looks at GONE: one of the two sees the other.
  */
 static bool shrink_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {

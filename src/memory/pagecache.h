@@ -87,7 +87,8 @@ static inline bool sm__page_is_ready(uint32_t flags)
 	return (flags & (SM__F_UPTODATE | SM__F_ERROR | SM__F_POISON | SM__F_GONE)) ==
 	       SM__F_UPTODATE;
 }
-/* The page of an object that is born zero; made if it is missing. 0: no memory. May hold a table. */
+/* The page of an object that is born zero; made if it is missing. 0: no memory. May hold a table.
+ * */
 uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index);
 /*
  * Makes a page up to date, reading it if it must, and its neighbours of the same 16.
@@ -122,8 +123,8 @@ typedef bool (*sm__pages_visit)(struct sm__pages *pages, uint64_t index, uint32_
 void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__pages_visit visit,
 		    void *arg);
 /*
- * Takes the page out of its slot; false when the slot holds something else. The slot's reference goes
- * to the caller, who unmaps before dropping it (I2).
+ * Takes the page out of its slot; false when the slot holds something else. The slot's reference
+ * goes to the caller, who unmaps before dropping it (I2).
  */
 bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn);
 /* 0, -EEXIST, -ENOMEM. On success the slot has taken its own reference. */

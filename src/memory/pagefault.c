@@ -6,11 +6,11 @@
  *      (no lock)            (no lock)                      install, unlock, else begin anew
  *
  *      entry        read                         write
- *      nothing      zero page, or the object's   a zeroed frame; a copy of the object's page; shared:
- *                   pages around it              the object's page, noticed dirty
+ *      nothing      zero page, or the object's   a zeroed frame; a copy of the object's page;
+ *                   pages around it              shared: the object's page, noticed dirty
  *      zero page    -                            a zeroed frame
- *      read-only    -                            private: taken over when this is its only user, else
- *                                                copied; shared: noticed dirty
+ *      read-only    -                            private: taken over when this is its only user,
+ *                                                else copied; shared: noticed dirty
  *      guard        SIGSEGV                      SIGSEGV
  *      poison       SIGBUS                       SIGBUS
  *      swap         read back                    read back
@@ -236,7 +236,8 @@ static uint64_t object_bits(const struct sm__page_fault *pf)
 	return perms_of(pf) & ~SM__PTE_W;
 }
 
-/* Maps the object's pages around addr where nothing is. AGAIN: the one at addr has gone meanwhile. */
+/* Maps the object's pages around addr where nothing is. AGAIN: the one at addr has gone meanwhile.
+ * */
 static int enter_around(struct sm__page_fault *pf, struct sm__slot *slot)
 {
 	uint64_t bits = object_bits(pf);

@@ -99,7 +99,8 @@ int sm__pages_fetch(struct sm__pages *pages, struct sm_file *file, uint64_t inde
 	if (index >= nr)
 		return 0;
 	err = fetch_one(pages, file, index);
-	/* The neighbours make fault-around worth it; what fails there is reported when it is wanted. */
+	/* The neighbours make fault-around worth it; what fails there is reported when it is
+	 * wanted. */
 	for (uint64_t i = first; !err && i < first + SM__AROUND && i < nr; i++)
 		if (i != index && fetch_one(pages, file, i))
 			break;
@@ -186,7 +187,8 @@ int sm__pages_write_back(struct sm__pages *pages, struct sm_file *file, uint64_t
 	sm__pages_each(pages, first, last, has_dirty, &w);
 	if (!w.found)
 		return 0;
-	/* In this order: a write after the mark is either in what is written, or dirty again (I3). */
+	/* In this order: a write after the mark is either in what is written, or dirty again (I3).
+	 * */
 	sm__pages_each(pages, first, last, mark_for_writing, &w);
 	sm__pages_clean(pages, first, last);
 	sm__pages_each(pages, first, last, write_one, &w);

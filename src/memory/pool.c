@@ -102,10 +102,10 @@ static uint64_t now_ns(void)
 }
 
 /*
- * Gets host memory for a block: 512 faults of the host in one call. Shared memory is allocated first,
- * which makes populating a fifth cheaper. Private memory comes in large host pages, four times cheaper
- * than small ones when the host has them at hand, and several times dearer when it must make them;
- * what the last one took decides about the next ones.
+ * Gets host memory for a block: 512 faults of the host in one call. Shared memory is allocated
+ * first, which makes populating a fifth cheaper. Private memory comes in large host pages, four
+ * times cheaper than small ones when the host has them at hand, and several times dearer when it
+ * must make them; what the last one took decides about the next ones.
  * Return: false when the host has no memory.
  */
 static bool populate(struct sm__pool *pool, uint32_t first)
@@ -150,7 +150,8 @@ static bool grow(struct sm__pool *pool)
 	if (!ok && pool->top == first + SM__HUGE_FRAMES) {
 		pool->top = first;
 	} else {
-		/* If somebody grew further meanwhile the block stays, and faults in when it is used. */
+		/* If somebody grew further meanwhile the block stays, and faults in when it is
+		 * used. */
 		sm__buddy_free(pool, first, SM__MAX_ORDER, true);
 		ok = true;
 	}
@@ -207,7 +208,8 @@ uint64_t sm__pool_destroy(struct sm__pool *pool)
 }
 
 #if SM_VALIDATE
-/* Validating builds fill what is freed, and find who wrote to it afterwards when it is handed out. */
+/* Validating builds fill what is freed, and find who wrote to it afterwards when it is handed out.
+ * */
 #define FREED 0x6b6b6b6b6b6b6b6bull
 
 static void fill_freed(struct sm__pool *pool, uint32_t pfn)

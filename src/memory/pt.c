@@ -100,7 +100,8 @@ out:
 	return err;
 }
 
-/* Links a new table under the empty entry of addr at level. 0 (also when another was faster) or -ENOMEM. */
+/* Links a new table under the empty entry of addr at level. 0 (also when another was faster) or
+ * -ENOMEM. */
 static int add_table(struct sm__mm *mm, sm_addr addr, unsigned level)
 {
 	uint32_t pfn = new_table(mm, level - 1);

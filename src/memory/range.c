@@ -328,7 +328,8 @@ static void unlock_both(struct sm__frame *a, struct sm__frame *b)
 		sm__spin_unlock(&b->table.lock);
 }
 
-/* Finds the level-0 table of addr. Both ranges are the mover's own, and the target's table is held. */
+/* Finds the level-0 table of addr. Both ranges are the mover's own, and the target's table is held.
+ * */
 static bool find_table(struct sm__mm *mm, sm_addr addr, struct sm__slot *slot)
 {
 	if (sm__pt_lock(mm, addr, false, slot))

@@ -142,7 +142,8 @@ static void catch_up(struct sm_tlb *tlb, uint64_t now)
 
 			drop_range(tlb, start, end);
 		}
-		/* The slot of seen + 1 is written again when generation is seen + 64 already announced. */
+		/* The slot of seen + 1 is written again when generation is seen + 64 already
+		 * announced. */
 		if (__atomic_load_n(&d->generation, __ATOMIC_ACQUIRE) - seen >= SM__TLB_RING - 1)
 			drop_all(tlb);
 	}

@@ -45,8 +45,8 @@ void sm__tlb_domain_init(struct sm__tlb_domain *d);
 struct sm_tlb *sm__tlb_new(struct sm__tlb_domain *d, uint8_t page_shift, struct sm_space *space);
 void sm__tlb_free(struct sm_tlb *tlb);
 
-/* Publishes that [start, end) was taken away. Return: the generation to wait for, 0 when there is no
- * TLB. Context: any lock of memory may be held; never blocks. */
+/* Publishes that [start, end) was taken away. Return: the generation to wait for, 0 when there is
+ * no TLB. Context: any lock of memory may be held; never blocks. */
 uint64_t sm__tlb_shoot(struct sm__tlb_domain *d, sm_addr start, sm_addr end);
 /* Waits until no running TLB is older than generation. Context: the caller's own TLB is parked; a
  * table may be locked; kick may be called. */

@@ -13,8 +13,8 @@
  *    tables alone, so faults on other areas and on other pages of the same one do not wait.
  * I2 What needs a function of a file (its size, a page) is done by wait(), without a lock; the file
  *    is referenced meanwhile.
- * I3 Whatever maps a page of an object has entered its mm among the object's mappers before; a child
- *    that inherits private copies of such pages, too (truncation takes those away).
+ * I3 Whatever maps a page of an object has entered its mm among the object's mappers before; a
+ *    child that inherits private copies of such pages, too (truncation takes those away).
  */
 #include "space/soft.h"
 #include "space/soft_advise.h"

@@ -2,9 +2,9 @@
 /*
  * soft_access.c - copies and atomics on guest memory by whoever runs no TLB.
  *
- * I1 A host address is used only while the table that maps the page is locked, for at most one page:
- *    no operation that takes the page or a permission away can return in between, and none waits
- *    longer than a copy of a page takes.
+ * I1 A host address is used only while the table that maps the page is locked, for at most one
+ *    page: no operation that takes the page or a permission away can return in between, and none
+ *    waits longer than a copy of a page takes.
  * I2 Two tables are never locked at once: a copy between guest pages goes through the stack.
  */
 #include "space/soft.h"

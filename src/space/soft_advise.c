@@ -2,11 +2,11 @@
 /*
  * soft_advise.c - the page half of an advice, for one range of one VMA.
  *
- * I1 The caller holds mmap_lock or the VMA's lock; what is taken away goes into its gather, which it
- *    finishes without a VMA lock. Reading a file (READ) and broken pages (POISON, OFFLINE) come
+ * I1 The caller holds mmap_lock or the VMA's lock; what is taken away goes into its gather, which
+ *    it finishes without a VMA lock. Reading a file (READ) and broken pages (POISON, OFFLINE) come
  *    without any lock: they call functions of files.
- * I2 2 MiB pages that reach over the ends of a range are split first, so that the rest of them stays;
- *    a space that never had one is not searched for them.
+ * I2 2 MiB pages that reach over the ends of a range are split first, so that the rest of them
+ *    stays; a space that never had one is not searched for them.
  */
 #include "space/soft_advise.h"
 #include "space/soft.h"
@@ -52,7 +52,8 @@ static int own(const struct sm__advise *a, sm_addr addr)
 	return sm__mm_fault(&pf) == SM__PAGE_DONE ? 0 : -ENOMEM;
 }
 
-/* Calls use on every entry of the range that wants says yes to; the entry may have changed by then. */
+/* Calls use on every entry of the range that wants says yes to; the entry may have changed by then.
+ * */
 struct each {
 	bool (*wants)(struct sm__mm *mm, sm__pte e);
 	int (*use)(const struct sm__advise *a, sm_addr addr);

@@ -3,8 +3,9 @@
  * tlb_ack.pml - shoot-down and acknowledgement between threads that run guest code and threads that
  * take mappings away, each thread doing both (src/memory/tlb.h, I2, I3, I5; samara/tlb.h G1 to G3).
  *
- * One page, two frames. An entry maps the page to a frame or to nothing. A guest fills its TLB in two
- * steps (reads the entry, then inserts) and uses it; an operation unmaps, or maps the other frame.
+ * One page, two frames. An entry maps the page to a frame or to nothing. A guest fills its TLB in
+ * two steps (reads the entry, then inserts) and uses it; an operation unmaps, or maps the other
+ * frame.
  *
  * Proved over all interleavings:
  *   - a guest never touches a frame that was freed, and never the old frame once the operation that

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* test_pagecache.c - pages of objects: sharing, fault-around, COW, write-back, truncation, punching,
- * failures (pagecache.h I1 to I5). */
+/* test_pagecache.c - pages of objects: sharing, fault-around, COW, write-back, truncation,
+ * punching, failures (pagecache.h I1 to I5). */
 #include "unit/memory_world.h"
 #include "base/inject.h"
 
@@ -15,7 +15,8 @@ static struct area *shared, *private;
 static struct sm_file *file;
 static int fd;
 
-/* A host file of 40 pages and 100 bytes, byte i of page p holds p; one shared and one private area. */
+/* A host file of 40 pages and 100 bytes, byte i of page p holds p; one shared and one private area.
+ * */
 static int setup(void **state)
 {
 	char page[PAGE];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_pages.c - a space with pages: what is written is read back through every call that moves,
- * copies, protects or drops it (backend_soft.c, soft_access.c, soft_tlb.c), and a failed step leaves
+ * copies, protects or drops it (backend_soft.c, soft_access.c, soft_tlb.c), and a failed step
+ * leaves
  * the space as it was (backend.h I1).
  */
 #include "base/inject.h"
@@ -330,6 +331,45 @@ static void a_tlb_sees_what_the_space_shows(void **state)
 	sm_tlb_destroy(tlb);
 }
 
+/* Pages of 16 and 64 KiB: everything is counted in the host's page size. */
+static void pages_may_be_larger(void **state)
+{
+	for (uint64_t page = 16384; page <= 65536; page *= 4) {
+		struct sm_space_options o;
+		struct sm_host_options h;
+		struct sm_space *space, *child;
+		struct sm_host *other;
+		int64_t a;
+
+		(void)state;
+		sm_host_options_init(&h);
+		h.page_size = page;
+		h.frame_bytes = 64 << 20;
+		other = sm_host_create(&h, NULL);
+		assert_non_null(other);
+		sm_space_options_init(&o);
+		o.backend = SM_BACKEND_SOFT;
+		o.range_end = 1ull << 46; /* the default is a multiple of 4 KiB only */
+		space = sm_space_create(other, &o, NULL);
+		assert_non_null(space);
+		a = sm_mmap(space, 0, 20 * page, RW, ANON, NULL, 0);
+		assert_true(a > 0 && !(a & (int64_t)(page - 1)));
+		for (uint64_t i = 0; i < 20; i++)
+			put(space, (sm_addr)a + i * page + page - 8, 1 + i);
+		child = sm_fork(space);
+		put(space, (sm_addr)a + page - 8, 99);
+		assert_int_equal(sm_munmap(space, (sm_addr)a + 5 * page, page), 0);
+		assert_int_equal(sm_mprotect(space, (sm_addr)a + 7 * page, page, SM_PROT_NONE), 0);
+		assert_int_equal(sm_fault(space, (sm_addr)a + 8 * page - 8, SM_ACCESS_READ).signo,
+				 SIGSEGV);
+		for (uint64_t i = 0; i < 20; i++)
+			assert_int_equal(get(child, (sm_addr)a + i * page + page - 8), 1 + i);
+		sm_space_destroy(child);
+		sm_space_destroy(space);
+		assert_int_equal(sm_host_destroy(other), 0);
+	}
+}
+
 /* ---------------------------------------------------------------- steps that fail */
 
 static uint64_t plans, fail_at;
@@ -502,6 +542,7 @@ int main(void)
 		T(stacks_grow_with_pages),
 		T(atomics_and_keys),
 		T(a_tlb_sees_what_the_space_shows),
+		T(pages_may_be_larger),
 		T(a_failed_step_changes_nothing),
 		T(every_allocation_may_fail),
 		T(exhaustion_is_an_ordinary_result),
