@@ -9,8 +9,8 @@
  *      second                      the first is write-protected: { hash, frame }, and shared
  *      third ...                   shared
  *
- * I1 One pass at a time per process. Every space with mergeable pages stays visited until the pass is
- *    over, so that the first page of a pair can still be found.
+ * I1 One pass at a time per host: a second one would find what the first does. Every space with mergeable
+ *    pages stays visited until the pass is over, so that the first page of a pair can still be found.
  * I2 At most one space is locked at a time.
  * I3 The pass holds a reference of each frame in its table. Equal means compared byte by byte, with
  *    both pages write-protected; the hash only finds candidates.
@@ -46,8 +46,6 @@ struct seen {
 	uint64_t hash;
 	uint32_t pfn; /* merged in an earlier pass: its frame, referenced */
 };
-
-static pthread_mutex_t one_pass = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t hash_page(const void *page, size_t size)
 {
@@ -276,23 +274,39 @@ static bool one_space(struct pass *p, struct sm_space *s)
 	return any;
 }
 
+/* Room for one more space that stays visited; without memory the space is passed over. */
+static bool make_room(struct sm_space ***kept, size_t n)
+{
+	struct sm_space **more;
+
+	if (n & (n - 1)) /* doubled at powers of two */
+		return true;
+	more = sm__inject_fail() ? NULL : realloc(*kept, (n ? 2 * n : 1) * sizeof(**kept));
+	if (more)
+		*kept = more;
+	return more;
+}
+
 uint64_t sm_merge_pass(struct sm_host *host)
 {
 	struct pass p = { .pool = NULL };
-	struct sm_space *s = NULL, *kept[CHUNK];
-	unsigned n_kept = 0;
+	struct sm_space *s = NULL, **kept = NULL;
+	size_t n = 0;
 	bool keep = false;
 
 	sm__thread_enter();
-	pthread_mutex_lock(&one_pass);
+	/* acquire: pairs with the release of the pass before */
+	if (atomic_exchange_explicit(&host->merging, true, memory_order_acquire))
+		return 0;
 	while ((s = sm__spaces_next(host, s, keep))) {
-		keep = n_kept < CHUNK && one_space(&p, s);
+		keep = make_room(&kept, n) && one_space(&p, s);
 		if (keep)
-			kept[n_kept++] = s;
+			kept[n++] = s;
 	}
-	while (n_kept)
-		sm__spaces_leave(kept[--n_kept]);
+	while (n)
+		sm__spaces_leave(kept[--n]);
+	free(kept);
 	drop_table(&p);
-	pthread_mutex_unlock(&one_pass);
+	atomic_store_explicit(&host->merging, false, memory_order_release);
 	return p.merged;
 }
