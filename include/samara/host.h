@@ -115,7 +115,7 @@ SM_API uint64_t sm_reclaim(struct sm_host *host, uint64_t pages);
  * One pass over all MADV_MERGEABLE memory of the host: equal private pages share one frame until one
  * of them is written. sm_space_destroy of a space with such memory waits for the pass.
  * Context: any thread, no lock. Cost: a hash of every such page, a comparison of equal ones.
- * Return: how many pages gave up their frame; 0 while another pass is under way in the process.
+ * Return: how many pages gave up their frame; 0 while another pass of the host is under way.
  */
 SM_API uint64_t sm_merge_pass(struct sm_host *host);
 

@@ -36,6 +36,7 @@ struct sm_host {
 	_Atomic int64_t committed; /* pages; relaxed: a sum, orders nothing */
 	_Atomic uint64_t spaces;
 	struct sm__list all;  /* every space; under lock, see spaces.h */
+	_Atomic bool merging; /* a merge pass is under way (ksm.c) */
 	struct sm__list link; /* of all hosts of the process, hostfork.c */
 
 	pthread_mutex_t lock;				  /* guards the making of what follows */
