@@ -46,6 +46,8 @@ static void release_host(struct sm_host *h, bool in_child)
 {
 	struct sm_space *s;
 
+	if (in_child)
+		atomic_store_explicit(&h->merging, false, memory_order_relaxed);
 	sm__list_for_each_entry (s, &h->all, in_host) {
 		if (in_child) {
 			atomic_store_explicit(&s->visitors, 0, memory_order_relaxed);
