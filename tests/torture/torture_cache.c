@@ -323,26 +323,27 @@ int main(int argc, char **argv)
 	end = now() + seconds;
 	for (; now() < end; rounds++, seed++) {
 		static const unsigned int nodes[] = { 0, 2, 4 };
+		uint64_t kind = seed; /* another seed begins with other kinds */
 		struct sm_cache_options o = {
 			.name = "torture",
 			.size = sizeof(struct object),
-			.fake_nodes = nodes[rounds % 3],
-			.capacity = rounds % 5 == 4 ? 5 : 0,
-			.layer = rounds % 4 == 3 ? SM_CACHE_LAYER_SLAB : SM_CACHE_LAYER_SHEAF,
-			.no_barn = rounds % 7 == 6,
-			.no_rcu_sheaf = rounds % 6 == 5,
-			.type_stable = rounds % 8 == 7,
-			.rcu_age_ms = 1 + (unsigned int)(rounds % 3),
+			.fake_nodes = nodes[kind % 3],
+			.capacity = kind % 5 == 4 ? 5 : 0,
+			.layer = kind % 4 == 3 ? SM_CACHE_LAYER_SLAB : SM_CACHE_LAYER_SHEAF,
+			.no_barn = kind % 7 == 6,
+			.no_rcu_sheaf = kind % 6 == 5,
+			.type_stable = kind % 8 == 7,
+			.rcu_age_ms = 1 + (unsigned int)(kind % 3),
 		};
 		static struct round r;
 
 		memset(&r, 0, sizeof(r));
 		r.seed = seed;
-		r.pinned = rounds % 2;
+		r.pinned = kind % 2;
 		r.readers = !o.type_stable;
-		r.operations = 3000;
-		(void)sm__percpu_force(rounds / 2 % 2 ? SM__PERCPU_LOCK : SM__PERCPU_RSEQ);
-		sm__delay_seed(seed, rounds % 3 ? 50 : 0);
+		r.operations = SM_TSAN ? 1000 : 3000;
+		(void)sm__percpu_force(kind / 2 % 2 ? SM__PERCPU_LOCK : SM__PERCPU_RSEQ);
+		sm__delay_seed(seed, kind % 3 ? 50 : 0);
 		run_round(&o, &r);
 	}
 	printf("torture_cache: %llu rounds\n", (unsigned long long)rounds);

@@ -144,7 +144,7 @@ static void returned_sheaves_are_kept(void **state)
 	assert_int_equal(s.sheaves_full, 1);
 	a = sm_cache_borrow(c, 10);
 	s = stats(c);
-	assert_int_equal(s.sheaf_prefill_fast, c->rseq ? 1 : 1);
+	assert_int_equal(s.sheaf_prefill_fast, 1);
 	assert_int_equal(sm_sheaf_size(a), 15);
 	assert_int_equal(sm_cache_destroy(c), -EBUSY);
 	sm_sheaf_return(c, a);
