@@ -157,8 +157,34 @@ static void change(struct sm__tree_cursor *c, sm_addr first, sm_addr last, void 
 	(void)ret;
 }
 
+/*
+ * The cursor stands on the range that is stored: the value is exchanged in place, as sm__write_at would
+ * (SM__WRITE_VALUE), without finding that out again. Flips of permissions live on this.
+ */
+static bool store_in_place(struct sm__tree_cursor *c, const struct sm__tree_item *item)
+{
+	struct sm_cursor *k = (struct sm_cursor *)c->opaque;
+	struct sm__leaf *l;
+	unsigned int i;
+
+	if (!c->opaque[0] || k->state != SM_CURSOR_ACTIVE || k->in_gap ||
+	    k->version != k->tree->version)
+		return false;
+	l = sm__path_leaf(&k->path);
+	i = k->path.slot[0];
+	if (i >= l->n || l->entry[i].first != item->first || l->last[i] != item->last)
+		return false;
+	/* release: pairs with sm__leaf_value (C1 of maple/node.h) */
+	atomic_store_explicit(&l->entry[i].value, item->value, memory_order_release);
+	return true;
+}
+
 static void maple_store(struct sm__tree_cursor *c, const struct sm__tree_item *item)
 {
+	if (store_in_place(c, item)) {
+		c->node = item->node;
+		return;
+	}
 	change(c, item->first, item->last, item->value);
 	c->node = item->node;
 }
