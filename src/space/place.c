@@ -29,17 +29,37 @@ static bool hint_fits(struct sm_space *s, struct sm__place *p, sm_addr addr, uin
 	return !v || addr + length <= sm__gap_start(s, v);
 }
 
+/* A free range and, in p, the VMA above it. */
+static int find_gap(struct sm_space *s, struct sm__place *p, const sm_addr limits[2], bool highest,
+		    sm_addr *addr)
+{
+	const struct sm__tree_ops *ops = s->tree.ops;
+	uint64_t length = p->searched;
+	int err;
+
+	if (ops->gap_at) {
+		err = ops->gap_at(p->c, length, limits, highest, addr);
+		p->next = err ? NULL : sm__vma_of(p->c->node);
+		return err;
+	}
+	err = (highest ? ops->gap_highest : ops->gap_lowest)(&s->tree, length, limits, addr);
+	if (!err)
+		p->next = sm__seek(p->c, *addr);
+	return err;
+}
+
 /* The highest fit in [low, high), or -ENOMEM. */
 static int64_t search_down(struct sm_space *s, struct sm__place *p, uint64_t length, sm_addr low,
 			   sm_addr high)
 {
+	p->searched = length;
 	while (high > low && high - low >= length) {
 		sm_addr limits[2] = { low, high - 1 }, addr;
 		struct sm__vma *v;
 
-		if (s->tree.ops->gap_highest(&s->tree, length, limits, &addr))
+		if (find_gap(s, p, limits, true, &addr))
 			break;
-		v = p->next = sm__seek(p->c, addr);
+		v = p->next;
 		if (!v || addr + length <= sm__gap_start(s, v))
 			return (int64_t)addr;
 		high = sm__gap_start(s, v); /* below the guard gap of that stack */
@@ -50,13 +70,14 @@ static int64_t search_down(struct sm_space *s, struct sm__place *p, uint64_t len
 static int64_t search_up(struct sm_space *s, struct sm__place *p, uint64_t length, sm_addr low,
 			 sm_addr high)
 {
+	p->searched = length;
 	while (high > low && high - low >= length) {
 		sm_addr limits[2] = { low, high - 1 }, addr;
 		struct sm__vma *v;
 
-		if (s->tree.ops->gap_lowest(&s->tree, length, limits, &addr))
+		if (find_gap(s, p, limits, false, &addr))
 			break;
-		v = p->next = sm__seek(p->c, addr);
+		v = p->next;
 		if (!v || addr + length <= sm__gap_start(s, v))
 			return (int64_t)addr;
 		low = v->end; /* above that stack */

@@ -240,7 +240,8 @@ struct sm__place {
 	uint64_t offset;   /* bytes: what a huge alignment is congruent to */
 	uint64_t vm_flags; /* GROWSDOWN wants a gap below */
 	struct sm__tree_cursor *c;
-	/* out, unless FIXED: the first VMA above the place; c stands on it */
+	uint64_t searched; /* length of the present search: with padding or without */
+	/* out, unless FIXED: the first VMA above the place; c stands on it, or on the gap below it */
 	struct sm__vma *next;
 };
 /* The address, or -ENOMEM, -EINVAL, -EPERM. */

@@ -4,10 +4,9 @@
  * overlap, each with the node embedded in its VMA. Red-black, AVL and maple tree implement it.
  *
  * Two kinds of users:
- *   writers and locked readers   hold mmap_lock (write or read) and work with nodes, through a
- *   cursor RCU readers                  (ops->rcu only) hold an RCU read section and get values:
- *   immutable
- *                                records whose first word points back to the node
+ *   writers and locked readers hold mmap_lock (write or read) and work with nodes, through a cursor;
+ *   RCU readers (ops->rcu only) hold an RCU read section and get values: immutable records whose first
+ *   word points back to the node.
  *
  * I1 Ranges are inclusive [first, last], never empty, and do not overlap.
  * I2 One change of the tree (store, erase) is one step to an RCU reader: it sees the old state of a
@@ -94,6 +93,13 @@ struct sm__tree_ops {
 			  sm_addr *addr);
 	int (*gap_highest)(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
 			   sm_addr *addr);
+
+	/*
+	 * The same through a cursor, which then stands on the gap: c->node is the first node above it, prev
+	 * gives the one below, a store into the gap does not walk again. NULL: search, then seek.
+	 */
+	int (*gap_at)(struct sm__tree_cursor *c, uint64_t size, const sm_addr limits[2],
+		      bool highest, sm_addr *addr);
 
 	/*
 	 * RCU readers: the value covering addr or NULL; the value covering addr or the first above.

@@ -230,6 +230,29 @@ static int maple_gap(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
 	return 0;
 }
 
+static int maple_gap_at(struct sm__tree_cursor *c, uint64_t size, const sm_addr limits[2],
+			bool highest, sm_addr *addr)
+{
+	const struct sm_maple_window w = { limits[0], limits[1] };
+	struct sm_cursor *k = cursor(c, 0);
+	const struct sm__leaf *l;
+	unsigned int i;
+
+	if (highest ? sm_cursor_gap_highest(k, w, size) : sm_cursor_gap_lowest(k, w, size))
+		return -ENOENT;
+	*addr = k->index;
+	if (sm__likely(k->state == SM_CURSOR_ACTIVE && k->in_gap)) {
+		l = sm__path_leaf(&k->path);
+		i = k->path.slot[0];
+		if (sm__likely(i < l->n)) {
+			c->node = node_of(sm__leaf_value(l, i));
+			return 0;
+		}
+	}
+	maple_seek(c, *addr); /* an empty tree, or what is above is in another leaf */
+	return 0;
+}
+
 static int maple_gap_lowest(struct sm__tree *t, uint64_t size, const sm_addr limits[2],
 			    sm_addr *addr)
 {
@@ -279,6 +302,7 @@ const struct sm__tree_ops sm__tree_maple_ops = {
 	.load = maple_load,
 	.gap_lowest = maple_gap_lowest,
 	.gap_highest = maple_gap_highest,
+	.gap_at = maple_gap_at,
 	.load_rcu = maple_load_rcu,
 	.next_rcu = maple_next_rcu,
 	.validate = maple_validate,
