@@ -174,7 +174,9 @@ SM_API void sm_cache_free(struct sm_cache *c, void *object);
  * callback and is then in the barn, ready to allocate from. A part-filled one is submitted when it
  * reaches options.rcu_age_ms.
  *
- * Context: any, inside a read section too, signal handlers included. Never fails, never waits.
+ * Context: any, inside a read section too, signal handlers included. Never fails. It waits, 100 ms at
+ *          most, only when 64 MiB of the cache or 65536 callbacks wait for a grace period already, and
+ *          only outside read sections and when it interrupted no call of a cache.
  */
 SM_API void sm_cache_free_rcu(struct sm_cache *c, void *object);
 

@@ -5,7 +5,7 @@
  * Life of a slab:
  *
  *	            make            no bit left              first bit back
- *	   LOOSE ----------> PARTIAL ----------> FULL ----------------------> TODO
+ *	   LOOSE ----------> PARTIAL ----------> FULL ----------------------> BACK
  *	     ^                ^ |  ^                                           |
  *	     |   give back    | |  +----------- next holder of the lock -------+
  *	     +------- EMPTY <-+ | freeze / thaw
@@ -94,12 +94,12 @@ static void full_to_todo(struct sm__slab_class *class, struct sm__slab *slab)
 {
 	uint32_t full = SM__SLAB_FULL;
 
-	if (atomic_compare_exchange_strong_explicit(&slab->state, &full, SM__SLAB_TODO,
+	if (atomic_compare_exchange_strong_explicit(&slab->state, &full, SM__SLAB_BACK,
 						    memory_order_seq_cst, memory_order_seq_cst))
 		todo_push(&class->node[slab->node], slab);
 }
 
-/* Says FULL, or TODO where an object came back meanwhile (I3). */
+/* Says FULL, or BACK where an object came back meanwhile (I3). */
 static void make_full(struct sm__slab_class *class, struct sm__slab *slab)
 {
 	set_state(slab, SM__SLAB_FULL);
@@ -317,7 +317,7 @@ size_t sm__slab_alloc(struct sm__slab_class *class, unsigned int n, size_t want,
 			sm__spin_unlock(&node->lock);
 		} else {
 			/* busy, and we may not wait: the stack takes it as if it had been full */
-			set_state(slab, SM__SLAB_TODO);
+			set_state(slab, SM__SLAB_BACK);
 			todo_push(node, slab);
 		}
 	}

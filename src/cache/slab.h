@@ -14,10 +14,10 @@
  *
  * I1 A set bit in free[] belongs to the slab; clearing bits needs the node's lock, or ownership of a
  *    frozen slab (layer=slab). Setting needs nothing.
- * I2 state says who finds the slab: PARTIAL and EMPTY are on the node's lists (lock), TODO on the
+ * I2 state says who finds the slab: PARTIAL and EMPTY are on the node's lists (lock), BACK on the
  *    node's lock-free stack, FULL on nothing, FROZEN belongs to a CPU, LOOSE is being made or given
  *    back by one thread.
- * I3 A slab with a set bit is never FULL for good: who sets a bit and then reads FULL moves it to TODO;
+ * I3 A slab with a set bit is never FULL for good: who sets a bit and then reads FULL moves it to BACK;
  *    who says FULL reads the bits again (both seq_cst, so one of the two sees the other).
  * I4 Only a slab with all bits set is given back; for a type-stable class after a grace period.
  * I5 An object deferred by its slab has its bit in pending[] or waiting[] and not in free[], so I4 keeps
@@ -44,7 +44,7 @@ enum {
 enum sm__slab_state {
 	SM__SLAB_LOOSE,
 	SM__SLAB_FULL,
-	SM__SLAB_TODO,
+	SM__SLAB_BACK,
 	SM__SLAB_PARTIAL,
 	SM__SLAB_EMPTY,
 	SM__SLAB_FROZEN,
@@ -55,7 +55,7 @@ struct sm__slab {
 	/* what allocation and free touch */
 	_Atomic uint64_t free[SM__SLAB_WORDS]; /* A, I1 */
 	struct sm__list link;	    /* N: partial or empty list; O: a CPU's partial list */
-	struct sm__slab *todo_next; /* O: whoever moved it to TODO; then the stack */
+	struct sm__slab *todo_next; /* O: whoever moved it to BACK; then the stack */
 	_Atomic uint32_t state;	    /* A, I2 */
 	uint16_t node;		    /* fixed */
 	uint16_t index;		    /* fixed: in its chunk */
