@@ -88,13 +88,17 @@ static inline void sm__list_del(struct sm__list *n)
 
 #define sm__list_entry(ptr, type, member)  sm__container_of(ptr, type, member)
 #define sm__list_first(head, type, member) sm__list_entry((head)->next, type, member)
-#define sm__list_for_each_entry(pos, head, member)                                                 \
-	for (pos = sm__list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head); \
-	     pos = sm__list_entry(pos->member.next, __typeof__(*pos), member))
-#define sm__list_for_each_safe(pos, tmp, head, member)                        \
-	for (pos = sm__list_entry((head)->next, __typeof__(*pos), member),    \
-	    tmp = sm__list_entry(pos->member.next, __typeof__(*pos), member); \
-	     &pos->member != (head);                                          \
-	     pos = tmp, tmp = sm__list_entry(tmp->member.next, __typeof__(*tmp), member))
+/* pos is an identifier; it is only ever set to an entry, never to what would surround the head. */
+#define sm__list_for_each_entry(pos, head, member)                                 \
+	for (struct sm__list *pos##_at = (head)->next;                             \
+	     pos##_at != (head) &&                                                 \
+	     ((pos) = sm__list_entry(pos##_at, __typeof__(*(pos)), member), true); \
+	     pos##_at = pos##_at->next)
+/* The same where the body may unlink pos. */
+#define sm__list_for_each_safe(pos, head, member)                                    \
+	for (struct sm__list *pos##_at = (head)->next, *pos##_next = pos##_at->next; \
+	     pos##_at != (head) &&                                                   \
+	     ((pos) = sm__list_entry(pos##_at, __typeof__(*(pos)), member), true);   \
+	     pos##_at = pos##_next, pos##_next = pos##_at->next)
 
 #endif

@@ -75,9 +75,9 @@ void sm__thread_fork_prepare(void)
 void sm__thread_fork_after(bool in_child)
 {
 	if (in_child) {
-		struct attached *pos, *next;
+		struct attached *pos;
 
-		sm__list_for_each_safe (pos, next, &list, link) {
+		sm__list_for_each_safe (pos, &list, link) {
 			if (pos != &self)
 				sm__rcu_reader_forget(pos->reader);
 		}

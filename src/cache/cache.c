@@ -245,7 +245,7 @@ static void detach_slot(struct sm_cache *c, struct sm__slot *slot, struct detach
 
 static void flush_detached(struct sm_cache *c, struct detached *detached)
 {
-	struct sm__slab *slab, *next_slab;
+	struct sm__slab *slab;
 	struct sm_sheaf *s, *next;
 
 	for (s = detached->sheaves; s; s = next) {
@@ -255,7 +255,7 @@ static void flush_detached(struct sm_cache *c, struct detached *detached)
 			sm__slab_thaw(&c->objects, sm__slab_of(&c->objects, (void *)s->tag));
 		sm__sheaf_free(c, s);
 	}
-	sm__list_for_each_safe (slab, next_slab, &detached->slabs, link) {
+	sm__list_for_each_safe (slab, &detached->slabs, link) {
 		sm__list_del(&slab->link);
 		sm__slab_thaw(&c->objects, slab);
 	}

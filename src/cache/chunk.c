@@ -161,7 +161,7 @@ void sm__chunk_destroy(struct sm__slab_class *class, struct sm__chunk *chunk)
 
 void sm__slab_class_fini(struct sm__slab_class *class)
 {
-	struct sm__chunk *chunk, *next;
+	struct sm__chunk *chunk;
 
 	/*
 	 * acquire: pairs with the release of the last callback that touched a slab. Two barriers do (a
@@ -173,7 +173,7 @@ void sm__slab_class_fini(struct sm__slab_class *class)
 			sm__rcu_barrier();
 	}
 	for (unsigned int n = 0; n < class->nodes; n++) {
-		sm__list_for_each_safe (chunk, next, &class->node[n].chunks, link) {
+		sm__list_for_each_safe (chunk, &class->node[n].chunks, link) {
 			sm__list_del(&chunk->link);
 			sm__chunk_destroy(class, chunk);
 		}

@@ -548,25 +548,25 @@ void sm__slab_shrink(struct sm__slab_class *class)
 	for (unsigned int n = 0; n < class->nodes; n++) {
 		struct sm__slab_node *node = &class->node[n];
 		struct sm__list gone;
-		struct sm__slab *slab, *next;
+		struct sm__slab *slab;
 
 		sm__list_init(&gone);
 		node_lock(node, true);
-		sm__list_for_each_safe (slab, next, &node->partial, link) {
+		sm__list_for_each_safe (slab, &node->partial, link) {
 			if (!slab_is_empty(class, slab))
 				continue;
 			unlist_partial(node, slab);
 			sm__list_add(&gone, &slab->link);
 			set_state(slab, SM__SLAB_LOOSE);
 		}
-		sm__list_for_each_safe (slab, next, &node->empty, link) {
+		sm__list_for_each_safe (slab, &node->empty, link) {
 			sm__list_del(&slab->link);
 			node->nr_empty--;
 			sm__list_add(&gone, &slab->link);
 			set_state(slab, SM__SLAB_LOOSE);
 		}
 		sm__spin_unlock(&node->lock);
-		sm__list_for_each_safe (slab, next, &gone, link) {
+		sm__list_for_each_safe (slab, &gone, link) {
 			sm__list_del(&slab->link);
 			release(class, slab);
 		}

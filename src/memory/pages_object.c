@@ -177,10 +177,10 @@ void sm__pages_end_truncations(struct sm__memory *m)
 {
 	for (unsigned i = 0; i < SM__PAGES_BUCKETS; i++) {
 		struct sm__pages *p;
-		struct mapper *r, *next;
+		struct mapper *r;
 
 		sm__list_for_each_entry (p, &m->objects[i], bucket) {
-			sm__list_for_each_safe (r, next, &p->mappers, in_pages) {
+			sm__list_for_each_safe (r, &p->mappers, in_pages) {
 				/* A place keeper on the stack of a thread that is not here. */
 				if (!r->mm)
 					sm__list_del(&r->in_pages);

@@ -16,7 +16,7 @@ struct item {
 static void list_keeps_order(void **state)
 {
 	struct sm__list head;
-	struct item items[4], *pos, *tmp;
+	struct item items[4], *pos;
 	int expect = 0;
 
 	(void)state;
@@ -27,7 +27,7 @@ static void list_keeps_order(void **state)
 	}
 	sm__list_for_each_entry (pos, &head, link)
 		assert_int_equal(pos->value, expect++);
-	sm__list_for_each_safe (pos, tmp, &head, link)
+	sm__list_for_each_safe (pos, &head, link)
 		sm__list_del(&pos->link);
 	assert_true(sm__list_empty(&head));
 }
