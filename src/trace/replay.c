@@ -444,7 +444,7 @@ static int sum_kinds(struct run *run)
 		return -ENOMEM;
 	for (int k = 0; k < SM_SYS_COUNT; k++) {
 		struct sm__kind_result *kind = &run->result->kinds[k];
-		size_t n = 0;
+		size_t n = 0, middle, p99;
 
 		for (size_t i = 0; i < rec->ncalls; i++) {
 			if (rec->calls[i].call == k && run->ns[i] != UINT32_MAX) {
@@ -456,8 +456,10 @@ static int sum_kinds(struct run *run)
 		if (!n)
 			continue;
 		qsort(times, n, sizeof(*times), by_value);
-		kind->median_ns = (double)times[n / 2];
-		kind->p99_ns = (double)times[(n * 99 + 99) / 100 - 1];
+		middle = n / 2;
+		p99 = (n * 99 + 99) / 100 - 1;
+		kind->median_ns = times[middle];
+		kind->p99_ns = times[p99];
 		kind->max_ns = times[n - 1];
 		run->result->busy_ns += kind->total_ns;
 	}
