@@ -69,6 +69,7 @@ uint32_t sm__recording_intern(struct sm__recording *rec, const char *text, size_
 
 	if (rec->nstrings * 2 >= rec->string_slots && grow_strings(rec))
 		return SM__NONE;
+	len = strnlen(text, len); /* what a damaged file has behind a NUL is no part of a name */
 	k = string_hash(text, len) & (rec->string_slots - 1);
 	for (; rec->string_table[k]; k = (k + 1) & (rec->string_slots - 1)) {
 		const char *known = rec->strings[rec->string_table[k] - 1];
