@@ -29,10 +29,10 @@ static const struct {
 	const char *name, *design;
 } configurations[] = {
 	{ "baseline", "linux-6.12" },
-	{ "sheaves-for-nodes", "linux-6.12,layer=sheaf,node-free=sheaf" },
-	{ "+refcnt-typesafe", "linux-6.15,layer=sheaf,node-free=sheaf" },
-	{ "+refcnt-sheaf-vmas", "linux-6.15,layer=sheaf,node-free=sheaf,vma-free=sheaf" },
-	{ "both", "linux-6.15,layer=sheaf,node-free=sheaf,vma-free=typesafe+sheaf" },
+	{ "sheaves-for-nodes", "linux-6.12,node-free=sheaf" },
+	{ "+refcnt-typesafe", "linux-6.15,node-free=sheaf" },
+	{ "+refcnt-sheaf-vmas", "linux-6.15,node-free=sheaf,vma-free=sheaf" },
+	{ "both", "linux-6.15,node-free=sheaf,vma-free=typesafe+sheaf" },
 	{ "samara", "samara" },
 };
 enum { CONFIGS = sizeof(configurations) / sizeof(configurations[0]), KERNEL = CONFIGS, SIDES };

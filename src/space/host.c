@@ -178,15 +178,16 @@ struct sm_cache *sm__host_cache(struct sm_host *h, enum sm__host_cache which,
 struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free node_free,
 				     enum sm_design_layer layer)
 {
+	/* Nodes that are freed by sheaf have sheaves, whatever the other caches have. */
+	const bool sheaf = node_free == SM_NODE_FREE_SHEAF;
+	const bool slab = layer == SM_DESIGN_LAYER_SLAB && !sheaf;
 	const struct sm_maple_pool_options o = {
 		.name = "maple",
-		.node_free = node_free == SM_NODE_FREE_SHEAF ? SM_MAPLE_FREE_SHEAF
-							     : SM_MAPLE_FREE_CALL_RCU,
-		.slab_layer = layer == SM_DESIGN_LAYER_SLAB,
+		.node_free = sheaf ? SM_MAPLE_FREE_SHEAF : SM_MAPLE_FREE_CALL_RCU,
+		.slab_layer = slab,
 		.owner = h,
 	};
-	_Atomic(struct sm_maple_pool *) *slot =
-		&h->nodes[node_free == SM_NODE_FREE_SHEAF][layer == SM_DESIGN_LAYER_SLAB];
+	_Atomic(struct sm_maple_pool *) *slot = &h->nodes[sheaf][slab];
 	struct sm_maple_pool *pool;
 
 	pool = atomic_load_explicit(slot, memory_order_acquire); /* pairs below */
