@@ -18,7 +18,7 @@
  *
  * G1 What a writer stored before it released is seen by whoever takes the lock afterwards.
  * G2 A thread that reads an even sequence with acquire sees everything that the writer which made it
- *    even had stored.
+ *    even had stored; one that reads an odd sequence, what the writers before that section had stored.
  * G3 If a thread saw (acquire) any release store that a writer made inside its write section, a later
  *    load of the sequence by that thread is not older than the odd value of that section.
  */
@@ -125,9 +125,12 @@ static inline int sm__mmap_write_lock(struct sm__mmap_lock *l, unsigned kind, bo
 		if (err)
 			return err;
 	}
-	/* relaxed: every store of the section that others may see unlocked is a release store (G3) */
+	/*
+	 * release: a VMA reader whose second test finds the odd value of a writer that is after another
+	 * VMA must see what the sections before it did, as if it had read their even value (G2).
+	 */
 	atomic_store_explicit(&l->seq, atomic_load_explicit(&l->seq, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+			      memory_order_release);
 	if (sm__unlikely(l->stats != NULL))
 		sm__lock_note_write(l);
 	return 0;

@@ -59,13 +59,12 @@ static int copy_vma(struct forking *f, struct sm__vma *v)
 	return 0;
 }
 
-/* The records that load() gives to readers; and the VMAs become attached, stamped by nobody else. */
+/* The records that load() gives to readers; and the VMAs become attached. The child is write-locked. */
 static int fill(struct forking *f)
 {
 	struct sm_space *child = f->child;
 	int err;
 
-	sm__mmap_write_lock(&child->lock, SM_CALL_FORK, false);
 	for (size_t i = 0; i < f->n; i++) {
 		struct sm__vma *v = sm__vma_of(f->items[i].node);
 
@@ -75,7 +74,6 @@ static int fill(struct forking *f)
 	err = child->tree.ops->load(&child->tree, f->items, f->n);
 	if (!err)
 		child->map_count = child->map_peak = f->n;
-	sm__mmap_write_unlock(&child->lock);
 	return err;
 }
 
@@ -83,8 +81,6 @@ static void drop_items(struct forking *f, bool attached)
 {
 	struct sm_space *child = f->child;
 
-	if (attached)
-		sm__mmap_write_lock(&child->lock, SM_CALL_FORK, false);
 	for (size_t i = 0; i < f->n; i++) {
 		struct sm__vma *v = sm__vma_of(f->items[i].node);
 
@@ -97,8 +93,6 @@ static void drop_items(struct forking *f, bool attached)
 		v->shown = NULL;
 		sm__vma_free(child, v, true);
 	}
-	if (attached)
-		sm__mmap_write_unlock(&child->lock);
 	sm__uncharge(child, child->charged);
 	f->n = 0;
 }
@@ -156,12 +150,19 @@ struct sm_space *sm_fork(struct sm_space *parent)
 	f.child = sm__space_new(parent->host, &parent->o);
 	err = f.child ? 0 : -ENOMEM;
 	if (!err) {
+		/*
+		 * The host's passes (reclaim, merging) find the child from now on: they must not touch its
+		 * pages before the parent's TLBs have lost the right to write them.
+		 */
+		(void)sm__mmap_write_lock(&f.child->lock, SM_CALL_FORK, false);
 		sm__space_inherit(f.child, parent);
 		err = copy_all(&f);
 		if (!err)
 			err = copy_pages(&f);
 	}
 	sm__op_unlock(&f.op);
+	if (f.child)
+		sm__mmap_write_unlock(&f.child->lock);
 	free(f.items);
 	if (err) {
 		if (f.child)
