@@ -398,7 +398,9 @@ struct sm_lock_stats {
 	uint64_t contended[SM_LOCK_SIDES]; /* of these, how many had to wait */
 	struct sm_histogram wait[SM_LOCK_SIDES];
 	struct sm_histogram hold[SM_LOCK_SIDES];
-	struct sm_histogram wait_by_call[SM_CALL_KINDS];
+	struct sm_histogram wait_by_call[SM_CALL_KINDS]; /* both sides */
+	struct sm_histogram
+		hold_by_call[SM_CALL_KINDS]; /* a downgrade ends one hold, begins another */
 };
 
 /* Why a fault gave up the VMA lock or did not get it. X(name, text). */

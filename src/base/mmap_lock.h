@@ -40,7 +40,7 @@ enum { SM__LOCK_KINDS = 16 }; /* who takes it; at least SM_CALL_KINDS */
 struct sm__lock_stats {
 	_Atomic uint64_t acquired[2], contended[2];
 	struct sm__histogram wait[2], hold[2];
-	struct sm__histogram wait_by_kind[SM__LOCK_KINDS];
+	struct sm__histogram wait_by_kind[SM__LOCK_KINDS], hold_by_kind[SM__LOCK_KINDS];
 };
 
 struct sm__lock_waiter;
@@ -48,7 +48,7 @@ struct sm__lock_waiter;
 struct sm__mmap_lock {
 	_Atomic uint64_t state;
 	struct sm__lock_stats *stats; /* fixed; NULL = off */
-	uint64_t write_since;	      /* W  when the writer got it, if stats */
+	uint64_t write_since;	      /* W  the writer's ticket (sm__lock_note_write), if stats */
 
 	_Atomic uint32_t queue_lock;	     /* guards the queue; held for a few instructions */
 	_Atomic uint32_t steals;	     /* how often the head was overtaken */
@@ -69,12 +69,16 @@ void sm__mmap_lock_forget_waiters(struct sm__mmap_lock *l);
 int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible);
 int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible);
 void sm__lock_wake(struct sm__mmap_lock *l);
-void sm__lock_note_write(struct sm__mmap_lock *l);
-void sm__lock_note_released(struct sm__mmap_lock *l, unsigned side, uint64_t since);
-uint64_t sm__lock_note_read(struct sm__mmap_lock *l);
+/*
+ * With statistics a holder has a ticket, `since`: who got the lock and when. Without, it is 0.
+ * note_released counts the hold by side and kind and returns the kind.
+ */
+void sm__lock_note_write(struct sm__mmap_lock *l, unsigned kind);
+uint64_t sm__lock_note_read(struct sm__mmap_lock *l, unsigned kind);
+unsigned sm__lock_note_released(struct sm__mmap_lock *l, unsigned side, uint64_t since);
 
 /* True: held for read. Never waits. since: for sm__mmap_read_unlock. */
-static inline bool sm__mmap_read_trylock(struct sm__mmap_lock *l, uint64_t *since)
+static inline bool sm__mmap_read_trylock(struct sm__mmap_lock *l, unsigned kind, uint64_t *since)
 {
 	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
 
@@ -84,7 +88,7 @@ static inline bool sm__mmap_read_trylock(struct sm__mmap_lock *l, uint64_t *sinc
 		/* acquire: pairs with the release in write_unlock and downgrade (G1) */
 	} while (!atomic_compare_exchange_weak_explicit(
 		&l->state, &s, s + SM__LOCK_READER, memory_order_acquire, memory_order_relaxed));
-	*since = sm__unlikely(l->stats != NULL) ? sm__lock_note_read(l) : 0;
+	*since = sm__unlikely(l->stats != NULL) ? sm__lock_note_read(l, kind) : 0;
 	return true;
 }
 
@@ -94,10 +98,10 @@ static inline int sm__mmap_read_lock(struct sm__mmap_lock *l, unsigned kind, boo
 {
 	int err;
 
-	if (sm__likely(sm__mmap_read_trylock(l, since)))
+	if (sm__likely(sm__mmap_read_trylock(l, kind, since)))
 		return 0;
 	err = sm__lock_read_slow(l, kind, interruptible);
-	*since = !err && l->stats ? sm__lock_note_read(l) : 0;
+	*since = !err && l->stats ? sm__lock_note_read(l, kind) : 0;
 	return err;
 }
 
@@ -132,7 +136,7 @@ static inline int sm__mmap_write_lock(struct sm__mmap_lock *l, unsigned kind, bo
 	atomic_store_explicit(&l->seq, atomic_load_explicit(&l->seq, memory_order_relaxed) + 1,
 			      memory_order_release);
 	if (sm__unlikely(l->stats != NULL))
-		sm__lock_note_write(l);
+		sm__lock_note_write(l, kind);
 	return 0;
 }
 
@@ -158,16 +162,17 @@ static inline void sm__mmap_write_unlock(struct sm__mmap_lock *l)
 /* From write to read in one step: VMA stamps fall, waiting readers at the head come in. */
 static inline uint64_t sm__mmap_downgrade(struct sm__mmap_lock *l)
 {
+	unsigned kind = 0;
 	uint64_t s;
 
 	if (sm__unlikely(l->stats != NULL))
-		sm__lock_note_released(l, 1, l->write_since);
+		kind = sm__lock_note_released(l, 1, l->write_since);
 	sm__mmap_seq_end(l);
 	s = atomic_fetch_add_explicit(&l->state, SM__LOCK_READER - SM__LOCK_WRITER,
 				      memory_order_release);
 	if (sm__unlikely(s & SM__LOCK_WAITERS))
 		sm__lock_wake(l);
-	return sm__unlikely(l->stats != NULL) ? sm__lock_note_read(l) : 0;
+	return sm__unlikely(l->stats != NULL) ? sm__lock_note_read(l, kind) : 0;
 }
 
 static inline bool sm__mmap_is_write_locked(const struct sm__mmap_lock *l)

@@ -188,7 +188,7 @@ static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 		uint64_t since = 0;
 
 		/* the neighbours must hold still: try only, nobody waits with a VMA lock held */
-		if (f->under_vma && !sm__mmap_read_trylock(&s->lock, &since)) {
+		if (f->under_vma && !sm__mmap_read_trylock(&s->lock, SM_CALL_FAULT, &since)) {
 			count(&sm__counts(s)->reason[SM_FALLBACK_identity]);
 			return AGAIN_UNDER_MMAP;
 		}

@@ -28,8 +28,10 @@ static void copy_lock_stats(struct sm_lock_stats *out, struct sm__lock_stats *in
 		copy_histogram(&out->wait[side], &in->wait[side]);
 		copy_histogram(&out->hold[side], &in->hold[side]);
 	}
-	for (int k = 0; k < SM_CALL_KINDS; k++)
+	for (int k = 0; k < SM_CALL_KINDS; k++) {
 		copy_histogram(&out->wait_by_call[k], &in->wait_by_kind[k]);
+		copy_histogram(&out->hold_by_call[k], &in->hold_by_kind[k]);
+	}
 }
 
 static void sum_counts(struct sm_space *s, struct sm_space_stats *out)

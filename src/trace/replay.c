@@ -127,6 +127,29 @@ static char *take_maps(struct sm_space *space)
 	return text;
 }
 
+static void add_histogram(struct sm_histogram *sum, const struct sm_histogram *h)
+{
+	sum->count += h->count;
+	sum->sum += h->sum;
+	sum->max = h->max > sum->max ? h->max : sum->max;
+	for (size_t i = 0; i < SM__ARRAY_SIZE(h->bucket); i++)
+		sum->bucket[i] += h->bucket[i];
+}
+
+static void add_lock_stats(struct sm_lock_stats *sum, const struct sm_lock_stats *l)
+{
+	for (int side = 0; side < SM_LOCK_SIDES; side++) {
+		sum->acquired[side] += l->acquired[side];
+		sum->contended[side] += l->contended[side];
+		add_histogram(&sum->wait[side], &l->wait[side]);
+		add_histogram(&sum->hold[side], &l->hold[side]);
+	}
+	for (int k = 0; k < SM_CALL_KINDS; k++) {
+		add_histogram(&sum->wait_by_call[k], &l->wait_by_call[k]);
+		add_histogram(&sum->hold_by_call[k], &l->hold_by_call[k]);
+	}
+}
+
 /* The figures of a space at its end; then it goes. */
 static void end_space(struct run *run, uint32_t mm)
 {
@@ -151,11 +174,7 @@ static void end_space(struct run *run, uint32_t mm)
 	pthread_mutex_lock(&run->lock);
 	result->spaces[result->nspaces++] =
 		(struct sm__space_result){ mm, stats.map_count, stats.map_peak, ended, maps };
-	for (int side = 0; side < SM_LOCK_SIDES; side++) {
-		result->lock_acquired[side] += stats.lock.acquired[side];
-		result->lock_waits[side] += stats.lock.contended[side];
-		result->lock_wait_ns[side] += (double)stats.lock.wait[side].sum;
-	}
+	add_lock_stats(&result->lock, &stats.lock);
 	result->vma_lock_success += stats.vma_lock_success;
 	result->vma_lock_abort += stats.vma_lock_abort;
 	result->vma_lock_retry += stats.vma_lock_retry;

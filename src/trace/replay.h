@@ -92,8 +92,7 @@ struct sm__replay_result {
 	double busy_ns;	 /* in calls, all threads */
 	uint64_t order_waits;
 	double order_wait_ns;
-	uint64_t lock_acquired[SM_LOCK_SIDES], lock_waits[SM_LOCK_SIDES];
-	double lock_wait_ns[SM_LOCK_SIDES];
+	struct sm_lock_stats lock; /* of all spaces */
 	uint64_t vma_lock_success, vma_lock_abort, vma_lock_retry, vma_lock_miss;
 	uint64_t merges, splits;
 	uint64_t vmas_peak;  /* of the largest space */

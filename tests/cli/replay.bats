@@ -61,7 +61,8 @@ small() {
 	[[ $output == *"31 calls on memory of 32, 1 thread, 1 process"* ]]
 	[[ $output == *"median"*"p99"*"max"*"total"* ]]
 	[[ $output == *"VMAs "*"at the peak"* ]]
-	[[ $output == *"lock waits "* && $output == *"order waits "* ]]
+	[[ $output == *"lock waits "* && $output == *"lock holds "* && $output == *"order waits "* ]]
+	[[ $output == *"mmap_lock"*"waits"*"holds"*"mean hold"* ]]
 	[[ $output == *"0 unexplained, 0 explained"* ]]
 }
 
@@ -246,6 +247,10 @@ small() {
 		assert run["spaces"][0]["program"] == "/usr/bin/perl" and "[heap]" in run["spaces"][0]["maps"]
 		assert run["differences"]["unexplained"] == 0
 		assert run["mmap_lock"]["write"]["acquired"] > 90
+		sides, calls = [run["mmap_lock"][s] for s in ("read", "write")], run["mmap_lock"]["by_call"]
+		assert sum(calls["mremap"]["hold_histogram"]) == calls["mremap"]["holds"] >= 6
+		assert sum(s["hold_ns"] for s in sides) == sum(c["hold_ns"] for c in calls.values()) > 0
+		assert sum(sum(s["hold_histogram"]) for s in sides) == sum(c["holds"] for c in calls.values())
 	END
 	run --separate-stderr timeout 60 "$SAMARA" replay --json - "$traces/sort.strace.xz"
 	[ "$status" -eq 0 ]

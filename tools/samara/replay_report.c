@@ -167,6 +167,58 @@ static struct sm__table *call_table(const struct sm__replay_result *r, bool with
 	return t;
 }
 
+/* ---- mmap_lock by the call that took it ---- */
+
+static const char *const lock_calls[SM_CALL_KINDS] = {
+	[SM_CALL_MMAP] = "mmap",       [SM_CALL_MUNMAP] = "munmap", [SM_CALL_MPROTECT] = "mprotect",
+	[SM_CALL_MREMAP] = "mremap",   [SM_CALL_BRK] = "brk",	    [SM_CALL_MADVISE] = "madvise",
+	[SM_CALL_MLOCK] = "mlock",     [SM_CALL_MSEAL] = "mseal",   [SM_CALL_MSYNC] = "msync",
+	[SM_CALL_MINCORE] = "mincore", [SM_CALL_FORK] = "fork",	    [SM_CALL_FAULT] = "fault",
+	[SM_CALL_LOOKUP] = "lookup",   [SM_CALL_MAPS] = "maps",	    [SM_CALL_EXIT] = "exit",
+};
+
+static const struct sm__column lock_columns[] = {
+	{ "call", "mmap_lock", SM__LEFT, false },
+	{ "waits", NULL, SM__RIGHT, false },
+	{ "mean_wait_ns", "mean wait", SM__RIGHT, false },
+	{ "max_wait_ns", "max wait", SM__RIGHT, false },
+	{ "total_wait_ns", "waited", SM__RIGHT, false },
+	{ "holds", NULL, SM__RIGHT, false },
+	{ "mean_hold_ns", "mean hold", SM__RIGHT, false },
+	{ "max_hold_ns", "max hold", SM__RIGHT, false },
+	{ "total_hold_ns", "held", SM__RIGHT, false },
+};
+
+static void lock_cells(struct sm__table *t, const struct sm_histogram *h)
+{
+	sm__table_count(t, h->count);
+	if (h->count) {
+		sm__table_duration(t, (double)h->sum / (double)h->count);
+		sm__table_duration(t, (double)h->max);
+		sm__table_duration(t, (double)h->sum);
+	} else {
+		for (int i = 0; i < 3; i++)
+			sm__table_null(t);
+	}
+}
+
+static void lock_table(FILE *out, const struct sm_lock_stats *l)
+{
+	struct sm__table *t = sm__table_new(lock_columns, SM__ARRAY_SIZE(lock_columns));
+
+	for (int k = 0; k < SM_CALL_KINDS; k++) {
+		if (!l->hold_by_call[k].count)
+			continue;
+		sm__table_row(t);
+		sm__table_text(t, lock_calls[k]);
+		lock_cells(t, &l->wait_by_call[k]);
+		lock_cells(t, &l->hold_by_call[k]);
+	}
+	fprintf(out, "\n");
+	sm__table_print(t, out, SM__TABLE_TEXT);
+	sm__table_free(t);
+}
+
 static double per_second(const struct sm__replay_result *r)
 {
 	return r->wall_ns > 0 ? (double)r->calls * 1e9 / r->wall_ns : 0;
@@ -192,12 +244,15 @@ static void figures(FILE *out, const struct shown *s, const struct runs *runs)
 		fprintf(out, "              %llu mappings were there before and were inferred\n",
 			(unsigned long long)r->inferred_maps);
 	fprintf(out, "lock waits    read %llu of %llu (%s), write %llu of %llu (%s)\n",
-		(unsigned long long)r->lock_waits[SM_LOCK_READ],
-		(unsigned long long)r->lock_acquired[SM_LOCK_READ],
-		sm__text_duration(r->lock_wait_ns[SM_LOCK_READ], a),
-		(unsigned long long)r->lock_waits[SM_LOCK_WRITE],
-		(unsigned long long)r->lock_acquired[SM_LOCK_WRITE],
-		sm__text_duration(r->lock_wait_ns[SM_LOCK_WRITE], b));
+		(unsigned long long)r->lock.contended[SM_LOCK_READ],
+		(unsigned long long)r->lock.acquired[SM_LOCK_READ],
+		sm__text_duration((double)r->lock.wait[SM_LOCK_READ].sum, a),
+		(unsigned long long)r->lock.contended[SM_LOCK_WRITE],
+		(unsigned long long)r->lock.acquired[SM_LOCK_WRITE],
+		sm__text_duration((double)r->lock.wait[SM_LOCK_WRITE].sum, b));
+	fprintf(out, "lock holds    read %s, write %s\n",
+		sm__text_duration((double)r->lock.hold[SM_LOCK_READ].sum, a),
+		sm__text_duration((double)r->lock.hold[SM_LOCK_WRITE].sum, b));
 	if (r->vma_lock_success + r->vma_lock_abort + r->vma_lock_retry + r->vma_lock_miss)
 		fprintf(out, "VMA locks     %llu success, %llu abort, %llu retry, %llu miss\n",
 			(unsigned long long)r->vma_lock_success,
@@ -251,9 +306,10 @@ static void compare_row(struct sm__table *t, const char *name, const double *val
 static void compare_figures(struct sm__table *t, const struct runs *runs, unsigned n)
 {
 	static const char *const names[] = {
-		"wall time",	    "time in calls",  "calls/s",	  "lock waits read",
-		"lock waits write", "lock wait time", "VMA lock success", "VMA lock abort",
-		"VMA lock retry",   "VMA lock miss",  "order waits",	  "order wait time"
+		"wall time",	    "time in calls",  "calls/s",	"lock waits read",
+		"lock waits write", "lock wait time", "read hold time", "write hold time",
+		"VMA lock success", "VMA lock abort", "VMA lock retry", "VMA lock miss",
+		"order waits",	    "order wait time"
 	};
 	double v[SM__ARRAY_SIZE(names)][DESIGNS_MAX];
 
@@ -262,10 +318,12 @@ static void compare_figures(struct sm__table *t, const struct runs *runs, unsign
 		const double of[] = { r->wall_ns,
 				      r->busy_ns,
 				      per_second(r),
-				      (double)r->lock_waits[SM_LOCK_READ],
-				      (double)r->lock_waits[SM_LOCK_WRITE],
-				      r->lock_wait_ns[SM_LOCK_READ] +
-					      r->lock_wait_ns[SM_LOCK_WRITE],
+				      (double)r->lock.contended[SM_LOCK_READ],
+				      (double)r->lock.contended[SM_LOCK_WRITE],
+				      (double)(r->lock.wait[SM_LOCK_READ].sum +
+					       r->lock.wait[SM_LOCK_WRITE].sum),
+				      (double)r->lock.hold[SM_LOCK_READ].sum,
+				      (double)r->lock.hold[SM_LOCK_WRITE].sum,
 				      (double)r->vma_lock_success,
 				      (double)r->vma_lock_abort,
 				      (double)r->vma_lock_retry,
@@ -347,6 +405,7 @@ void report_text(FILE *out, const struct shown *s, const struct runs *runs, unsi
 		sm__table_print(t, out, SM__TABLE_TEXT);
 		sm__table_free(t);
 		figures(out, s, runs);
+		lock_table(out, &runs->best->lock);
 	} else {
 		fprintf(out, "threads %s\n", s->threads);
 		compare(out, runs, n);
@@ -385,6 +444,37 @@ static void json_differences(struct sm__json *j, const struct shown *s,
 	sm__json_close(j);
 }
 
+/* Counts of the buckets [2^i, 2^(i+1)) ns, up to the last that is not empty. */
+static void json_histogram(struct sm__json *j, const char *key, const struct sm_histogram *h)
+{
+	size_t n = SM__ARRAY_SIZE(h->bucket);
+
+	while (n && !h->bucket[n - 1])
+		n--;
+	sm__json_open(j, key, '[');
+	for (size_t i = 0; i < n; i++)
+		sm__json_uint(j, NULL, h->bucket[i]);
+	sm__json_close(j);
+}
+
+static void json_lock_calls(struct sm__json *j, const struct sm_lock_stats *l)
+{
+	sm__json_open(j, "by_call", '{');
+	for (int k = 0; k < SM_CALL_KINDS; k++) {
+		if (!l->hold_by_call[k].count)
+			continue;
+		sm__json_open(j, lock_calls[k], '{');
+		sm__json_uint(j, "holds", l->hold_by_call[k].count);
+		sm__json_uint(j, "waits", l->wait_by_call[k].count);
+		sm__json_uint(j, "wait_ns", l->wait_by_call[k].sum);
+		sm__json_uint(j, "hold_ns", l->hold_by_call[k].sum);
+		json_histogram(j, "wait_histogram", &l->wait_by_call[k]);
+		json_histogram(j, "hold_histogram", &l->hold_by_call[k]);
+		sm__json_close(j);
+	}
+	sm__json_close(j);
+}
+
 static void json_locks(struct sm__json *j, const struct sm__replay_result *r)
 {
 	static const char *const sides[] = { "read", "write" };
@@ -392,11 +482,15 @@ static void json_locks(struct sm__json *j, const struct sm__replay_result *r)
 	sm__json_open(j, "mmap_lock", '{');
 	for (int side = 0; side < SM_LOCK_SIDES; side++) {
 		sm__json_open(j, sides[side], '{');
-		sm__json_uint(j, "acquired", r->lock_acquired[side]);
-		sm__json_uint(j, "waits", r->lock_waits[side]);
-		sm__json_number(j, "wait_ns", r->lock_wait_ns[side]);
+		sm__json_uint(j, "acquired", r->lock.acquired[side]);
+		sm__json_uint(j, "waits", r->lock.contended[side]);
+		sm__json_uint(j, "wait_ns", r->lock.wait[side].sum);
+		sm__json_uint(j, "hold_ns", r->lock.hold[side].sum);
+		json_histogram(j, "wait_histogram", &r->lock.wait[side]);
+		json_histogram(j, "hold_histogram", &r->lock.hold[side]);
 		sm__json_close(j);
 	}
+	json_lock_calls(j, &r->lock);
 	sm__json_close(j);
 	sm__json_open(j, "vma_lock", '{');
 	sm__json_uint(j, "success", r->vma_lock_success);
