@@ -25,6 +25,7 @@ static void each_present(struct sm__mm *mm, sm_addr start, sm_addr end,
 				       struct sm__mmu_gather *g),
 			 struct sm__mmu_gather *g)
 {
+	sm__mmu_gather_work(g, start, end);
 	while (start < end) {
 		struct sm__slot slot;
 		sm_addr next;
@@ -214,17 +215,6 @@ static sm__pte own_page(struct sm__mm *mm, sm_addr addr, struct sm__slot *slot)
 	return 0;
 }
 
-/* Takes W away and waits for the TLBs, table locked: the contents stand still after it. */
-static sm__pte freeze(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr, sm__pte e)
-{
-	if (e & SM__PTE_W) {
-		e &= ~SM__PTE_W;
-		sm__pt_set(mm, slot, slot->entry, e);
-		sm__tlb_wait(&mm->tlb, sm__tlb_shoot(&mm->tlb, addr, addr + sm__pt_span(mm, 0)));
-	}
-	return e;
-}
-
 uint32_t sm__mm_merge_stable(struct sm__mm *mm, sm_addr addr)
 {
 	struct sm__slot slot;
@@ -232,7 +222,7 @@ uint32_t sm__mm_merge_stable(struct sm__mm *mm, sm_addr addr)
 
 	if (!e)
 		return 0;
-	e = freeze(mm, &slot, addr, e);
+	e = sm__pt_freeze(mm, &slot, addr, e);
 	sm__frame_set(sm__frame(mm->pool, sm__pte_pfn(e)), SM__F_MERGED);
 	/* here, where the entry's own reference stands (frame.h I5) */
 	sm__frame_get(sm__frame(mm->pool, sm__pte_pfn(e)));
@@ -249,7 +239,7 @@ bool sm__mm_merge(struct sm__mm *mm, sm_addr addr, uint32_t pfn, struct sm__mmu_
 	if (!e)
 		return false;
 	if (sm__pte_pfn(e) != pfn && sm__mmu_gather_has_room(g)) {
-		e = freeze(mm, &slot, addr, e);
+		e = sm__pt_freeze(mm, &slot, addr, e);
 		if (!memcmp(sm__frame_ptr(mm->pool, sm__pte_pfn(e)), sm__frame_ptr(mm->pool, pfn),
 			    sm__page_size(mm->pool))) {
 			/* The caller keeps pfn alive with a reference of its own. */

@@ -18,8 +18,9 @@ struct dead_tables {
 void sm__mmu_gather_begin(struct sm__mmu_gather *g, struct sm__mm *mm)
 {
 	g->mm = mm;
-	g->start = UINT64_MAX;
-	g->end = 0;
+	g->start = g->work_start = UINT64_MAX;
+	g->end = g->work_end = 0;
+	g->announced = false;
 	g->batches = NULL;
 	g->nr_batches = 0;
 	g->tables = 0;
@@ -90,6 +91,23 @@ static void drop_frames(struct sm__pool *pool, uint32_t *pfns, uint32_t n)
 		sm__frame_free_many(pool, pfns, gone);
 }
 
+/* Whether somebody else has taken entries away and not told the TLBs (I3). */
+static bool others_pending(struct sm__mmu_gather *g)
+{
+	/* acquire: pairs with the release in finish; who is no longer counted has told them */
+	return atomic_load_explicit(&g->mm->tlb.pending, memory_order_acquire) > g->announced;
+}
+
+void sm__mmu_gather_finish(struct sm__mmu_gather *g)
+{
+	sm__mmu_gather_flush(g);
+	if (!g->announced)
+		return;
+	g->announced = false;
+	/* release: after the acknowledgements; pairs with others_pending */
+	atomic_fetch_sub_explicit(&g->mm->tlb.pending, 1, memory_order_release);
+}
+
 void sm__mmu_gather_flush(struct sm__mmu_gather *g)
 {
 	struct sm__pool *pool = g->mm->pool;
@@ -99,6 +117,8 @@ void sm__mmu_gather_flush(struct sm__mmu_gather *g)
 			sm__mm_rss_add(g->mm, (enum sm__rss)k, g->rss[k]);
 		g->rss[k] = 0;
 	}
+	if (sm__unlikely(g->work_start < g->work_end && others_pending(g)))
+		sm__mmu_gather_range(g, g->work_start, g->work_end);
 	if (g->start < g->end)
 		sm__tlb_wait(&g->mm->tlb, sm__tlb_shoot(&g->mm->tlb, g->start, g->end));
 	g->start = UINT64_MAX;

@@ -10,6 +10,10 @@
  * I1 A gathered frame keeps the reference of the entry that went until the TLBs have acknowledged.
  * I2 When there is no room for one more frame the owner lets go of its table lock and flushes
  *    early.
+ * I3 An operation that shares its entries with others of its kind (it has no mmap_lock for write)
+ *    announces its gather before it changes the first. Whoever flushes while another is announced
+ *    tells the TLBs its whole range: an entry that it found gone may have been taken by the other,
+ *    who has not told it yet (model: tests/proof/pending_flush.pml).
  */
 #ifndef SM_MEMORY_GATHER_H
 #define SM_MEMORY_GATHER_H
@@ -27,9 +31,10 @@ struct sm__mmu_gather_batch {
 struct sm__mmu_gather {
 	struct sm__mm *mm;
 	sm_addr start, end;		      /* to flush; start >= end: nothing */
-	uint64_t generation;		      /* already bumped for (several mm: fork), 0 = not */
+	sm_addr work_start, work_end;	      /* what was looked at (I3) */
 	struct sm__mmu_gather_batch *batches; /* newest first */
 	uint32_t nr_batches;
+	bool announced;		    /* I3 */
 	uint32_t tables;	    /* list of dead tables through table.next */
 	struct sm__pt_near near;    /* the last table this operation worked on */
 	int32_t rss[SM__RSS_KINDS]; /* what mm is to be told, at the latest by the flush */
@@ -41,7 +46,8 @@ void sm__mmu_gather_begin(struct sm__mmu_gather *g, struct sm__mm *mm);
 /* Waits for acknowledgements, frees. The gather can be used on. Context: no table lock, no RCU
  * section. */
 void sm__mmu_gather_flush(struct sm__mmu_gather *g);
-#define sm__mmu_gather_finish sm__mmu_gather_flush
+/* The last flush. The gather ends, or begins anew. Context: as flush. */
+void sm__mmu_gather_finish(struct sm__mmu_gather *g);
 /* Gets another batch; false: flush before going on. */
 bool sm__mmu_gather_more(struct sm__mmu_gather *g);
 
@@ -51,6 +57,25 @@ static inline void sm__mmu_gather_range(struct sm__mmu_gather *g, sm_addr start,
 		g->start = start;
 	if (end > g->end)
 		g->end = end;
+}
+
+/* I3. Before the first entry changes; until finish. Context: any. */
+static inline void sm__mmu_gather_announce(struct sm__mmu_gather *g)
+{
+	if (g->announced)
+		return;
+	g->announced = true;
+	/* relaxed: the unlock of the first table that changes publishes it */
+	atomic_fetch_add_explicit(&g->mm->tlb.pending, 1, memory_order_relaxed);
+}
+
+/* I3. The operation looks at the entries of [start, end). */
+static inline void sm__mmu_gather_work(struct sm__mmu_gather *g, sm_addr start, sm_addr end)
+{
+	if (start < g->work_start)
+		g->work_start = start;
+	if (end > g->work_end)
+		g->work_end = end;
 }
 
 /* Room for one frame? Ask before an entry is cleared. */

@@ -14,6 +14,9 @@
  * I3 Two tables are locked parent first; two of level 0 by frame number.
  * I4 A present entry with ANON (and not SPECIAL) holds one reference of its frame. One that maps a
  *    page of an object holds none: the object takes the page out of every mm before it lets go.
+ * I5 While faults may run, an entry loses W only with its table locked until the TLBs have
+ *    acknowledged (sm__pt_freeze): a fault that finds W gone may copy the frame, and nobody writes it
+ *    any more. Who has shut faults out (the VMA write-locked) flushes before it lets them in.
  * G1 Entries are read without locks (acquire) and give a frame that stays valid as long as the
  *    reader runs a TLB of this mm that has not acknowledged, or holds the table's lock.
  */
@@ -149,6 +152,12 @@ static inline void sm__pt_died(struct sm__mm *mm, struct sm__frame *table)
 }
 /* Stores under the lock and keeps used (I1). */
 void sm__pt_set(struct sm__mm *mm, struct sm__slot *slot, _Atomic uint64_t *entry, sm__pte value);
+/*
+ * Takes W away from e, the present entry of slot, and waits for the TLBs: the page's contents stand
+ * still from here to the unlock, and afterwards for whoever finds the entry unchanged (I5).
+ * Context: the table is locked, the caller's TLB parked. Return: what the entry is now.
+ */
+sm__pte sm__pt_freeze(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr, sm__pte e);
 /* n entries that were 0 have been stored (I1). */
 static inline void sm__pt_filled(struct sm__mm *mm, struct sm__slot *slot, unsigned n)
 {

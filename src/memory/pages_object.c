@@ -258,6 +258,7 @@ static void each_mm(struct sm__pages *pages, uint64_t first, uint64_t last, stru
 	sm__spin_unlock(&pages->memory->lock);
 	while ((mm = next_mapper(pages, &keeper))) {
 		sm__mmu_gather_begin(&each->g, mm);
+		sm__mmu_gather_announce(&each->g);
 		mm->ops->each_mapping(mm, pages, first, last, visit_mapping, each);
 		sm__mmu_gather_finish(&each->g);
 		/* release: pairs with the acquire in sm__mm_destroy */

@@ -60,6 +60,17 @@ void sm__pt_set(struct sm__mm *mm, struct sm__slot *slot, _Atomic uint64_t *entr
 	atomic_store_explicit(entry, value, memory_order_release);
 }
 
+sm__pte sm__pt_freeze(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr, sm__pte e)
+{
+	if (e & SM__PTE_W) {
+		e &= ~SM__PTE_W;
+		sm__pt_set(mm, slot, slot->entry, e);
+		sm__delay();
+		sm__tlb_wait(&mm->tlb, sm__tlb_shoot(&mm->tlb, addr, addr + sm__pt_span(mm, 0)));
+	}
+	return e;
+}
+
 /*
  * Walks down to the table of level want (or a PS entry above it) in one read section and locks it.
  * Return: 0, -ENOENT with slot->level where the entry is empty, -EAGAIN: found a dead table.

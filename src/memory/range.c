@@ -141,6 +141,7 @@ void sm__mm_zap(struct sm__mm *mm, sm_addr start, sm_addr end, unsigned flags,
 {
 	struct zap z = { .mm = mm, .g = g, .flags = flags };
 
+	sm__mmu_gather_work(g, start, end);
 	while (start < end) {
 		start = zap_step(&z, start, end);
 		sm__delay();
@@ -182,6 +183,7 @@ void sm__mm_protect(struct sm__mm *mm, sm_addr start, sm_addr end, int prot, boo
 {
 	uint64_t perms = sm__pte_perms(prot);
 
+	sm__mmu_gather_work(g, start, end);
 	while (start < end) {
 		struct sm__slot slot;
 		sm_addr next = start;
@@ -216,6 +218,7 @@ void sm__mm_protect(struct sm__mm *mm, sm_addr start, sm_addr end, int prot, boo
 
 void sm__mm_clean(struct sm__mm *mm, sm_addr start, sm_addr end, struct sm__mmu_gather *g)
 {
+	sm__mmu_gather_work(g, start, end);
 	while (start < end) {
 		struct sm__slot slot;
 		sm_addr next;

@@ -2,15 +2,19 @@
 /*
  * reclaim.c - pages leave memory: dropped, unmapped, or written to swap; and broken ones.
  *
- *      private page out:  lock   W away, TLBs told, +1 ref     unlock
+ *      private page out:  lock   W away, TLBs told, +1 ref                 unlock
  *                         write the frame to a swap slot
- *                         lock   entry unchanged? -> swap entry; unlock
- *                         TLBs told, references dropped
+ *                         lock   entry unchanged? -> swap entry, TLBs told  unlock
+ *                         references dropped
  *      A write in between finds W gone, faults, and changes the entry: the page stays.
+ *
+ * I1 The TLBs are told before the table is unlocked, both times: a fault that finds W gone may copy
+ *    the frame (mm.h I5), and one that finds the swap entry gives the page another (pagefault.c I2).
  */
 #include "memory/gather.h"
 #include "memory/memory.h"
 #include "memory/pagecache.h"
+#include "base/delay.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,8 +39,7 @@ static enum verdict judge(struct sm__mm *mm, sm__pte e)
 }
 
 /* Second half of a page out: the frame is frozen, referenced and written. */
-static bool enter_slot(struct sm__mm *mm, sm_addr addr, sm__pte frozen, uint64_t to,
-		       struct sm__mmu_gather *g)
+static bool enter_slot(struct sm__mm *mm, sm_addr addr, sm__pte frozen, uint64_t to)
 {
 	struct sm__slot slot;
 	bool done = false;
@@ -45,7 +48,8 @@ static bool enter_slot(struct sm__mm *mm, sm_addr addr, sm__pte frozen, uint64_t
 		return false;
 	if (!slot.level && atomic_load_explicit(slot.entry, memory_order_relaxed) == frozen) {
 		sm__pt_set(mm, &slot, slot.entry, sm__pte_marker(SM__PTE_SWAP, to));
-		sm__mmu_gather_range(g, addr, addr + sm__pt_span(mm, 0));
+		sm__delay();
+		sm__tlb_wait(&mm->tlb, sm__tlb_shoot(&mm->tlb, addr, addr + sm__pt_span(mm, 0)));
 		done = true;
 	}
 	sm__pt_unlock(&slot);
@@ -55,30 +59,25 @@ static bool enter_slot(struct sm__mm *mm, sm_addr addr, sm__pte frozen, uint64_t
 /* Takes over the locked slot. */
 static bool swap_one(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr, sm__pte e)
 {
-	struct sm__mmu_gather g;
 	uint32_t pfn = sm__pte_pfn(e);
-	sm__pte frozen = e & ~SM__PTE_W;
+	sm__pte frozen = sm__pt_freeze(mm, slot, addr, e);
 	int64_t to;
 	bool done;
 
-	sm__pt_set(mm, slot, slot->entry, frozen);
 	/* A second reference: a write fault now copies, and the entry then differs. */
 	sm__frame_get(sm__frame(mm->pool, pfn));
 	sm__pt_unlock(slot);
-	sm__mmu_gather_begin(&g, mm);
-	sm__mmu_gather_range(&g, addr, addr + sm__pt_span(mm, 0));
-	sm__mmu_gather_flush(&g);
+	sm__delay();
 	to = sm__swap_out(mm->memory, pfn);
-	done = to > 0 && enter_slot(mm, addr, frozen, (uint64_t)to, &g);
+	done = to > 0 && enter_slot(mm, addr, frozen, (uint64_t)to);
 	if (to > 0 && !done)
 		sm__swap_free(mm->memory, (uint64_t)to);
-	sm__mmu_gather_frame(&g, pfn);
 	if (done) {
-		sm__mmu_gather_frame(&g, pfn);
+		sm__frame_put(mm->pool, pfn); /* the entry's */
 		sm__mm_rss_add(mm, SM__RSS_ANON, -1);
 		sm__mm_rss_add(mm, SM__RSS_SWAP, 1);
 	}
-	sm__mmu_gather_finish(&g);
+	sm__frame_put(mm->pool, pfn);
 	return done;
 }
 
@@ -132,6 +131,8 @@ uint64_t sm__mm_pageout(struct sm__mm *mm, sm_addr start, sm_addr end, bool idle
 	uint64_t taken = 0;
 
 	sm__mmu_gather_begin(&g, mm);
+	sm__mmu_gather_announce(&g);
+	sm__mmu_gather_work(&g, start, end);
 	while (start < end) {
 		struct sm__slot slot;
 		bool huge;

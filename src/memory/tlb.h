@@ -30,7 +30,9 @@ enum { SM__TLB_RING = 64 };
 struct sm__tlb_domain {
 	uint64_t generation __attribute__((aligned(SM__CACHELINE))); /* A */
 	_Atomic uint32_t nr __attribute__((aligned(SM__CACHELINE))); /* A  TLBs there are */
-	struct sm__spin lock;					     /* the list, the ring */
+	/* A  gathers that have taken something away under a shared lock and not told it (gather.h I3) */
+	_Atomic uint32_t pending;
+	struct sm__spin lock; /* the list, the ring */
 	struct sm__list tlbs;
 	struct {
 		_Atomic uint64_t start, end;

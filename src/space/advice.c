@@ -13,7 +13,8 @@
  *      range 3                  | let go, new | let go first: one VMA at a time, so no order
  *
  * I1 The VMA lock is let go before the flush: nobody waits for a TLB with it (backend.h I3). Early
- *    flushes of a full gather are the exception, and harmless: a running TLB waits for no lock.
+ *    flushes of a full gather are the exception, and harmless: a running TLB waits for no lock. Who
+ *    comes to the same pages before the flush makes up for it (memory/gather.h I3).
  * I2 With the VMA lock the area cannot change; its identity is not made under it (GUARD_INSTALL).
  */
 #include "space/advice.h"

@@ -15,6 +15,8 @@
  *    is referenced meanwhile.
  * I3 Whatever maps a page of an object has entered its mm among the object's mappers before; a
  *    child that inherits private copies of such pages, too (truncation takes those away).
+ * I4 Who takes a page of an object out of every mapping finds it through the VMAs: they cover every
+ *    entry that maps it, but for those of a munmap that has downgraded, whose end is waited for.
  */
 #include "space/soft.h"
 #include "space/soft_advise.h"
@@ -22,6 +24,7 @@
 #include "memory/file.h"
 
 #include <errno.h>
+#include <sched.h>
 
 /* ---------------------------------------------------------------- host and space */
 
@@ -108,6 +111,9 @@ static void each_mapping(struct sm__mm *mm, struct sm__pages *pages, uint64_t fi
 	/* Interrupted, the caller's signal waits for this bounded walk. */
 	while (sm__op_lock(&op, SM__READ, 0, s->o.range_end))
 		;
+	/* acquire: pairs with the release in sm_munmap. It has the read lock, and needs nothing of ours. */
+	while (atomic_load_explicit(&s->unmapping, memory_order_acquire))
+		sched_yield();
 	struct sm__tree_cursor c = sm__cursor(&s->tree);
 
 	for (struct sm__vma *v = sm__seek(&c, 0); v; v = sm__next(&c))

@@ -9,8 +9,12 @@
  *
  * I1 gather fails before anything is taken away; a split it made stays, as on Linux.
  * I2 What finish frees was flushed first (backend.h I3).
+ * I3 After a downgrade a reader of the tree does not see that the pages are still mapped: who must
+ *    reach every mapping of a page waits until `unmapping` falls (backend_soft.c I4). There is one
+ *    such munmap at most: the next needs the write lock.
  */
 #include "space/space.h"
+#include "base/delay.h"
 #include "base/inject.h"
 #include "space/vma_lock.h"
 
@@ -219,8 +223,14 @@ int sm_munmap(struct sm_space *s, sm_addr addr, uint64_t length)
 		return err;
 	err = take_out(&u);
 	if (!err && u.steps) {
+		/* relaxed: published by the downgrade */
+		atomic_store_explicit(&s->unmapping, true, memory_order_relaxed);
 		sm__op_downgrade(&op); /* what follows keeps faults on other VMAs out no longer */
+		sm__delay();
 		sm__unmap_finish(&u);
+		sm__op_finish_gather(&op);
+		/* release: pairs with the acquire in each_mapping */
+		atomic_store_explicit(&s->unmapping, false, memory_order_release);
 	}
 	sm__op_unlock(&op);
 	return err;

@@ -5,7 +5,8 @@
  * I1 The caller holds mmap_lock or the VMA's lock; what is taken away goes into its gather, which
  *    it finishes without a VMA lock. Reading a file (READ) and broken pages (POISON, OFFLINE) come
  *    without any lock: they call functions of files.
- * I2 2 MiB pages that reach over the ends of a range are split first, so that the rest of them
+ * I2 The gather of what takes something away is announced (gather.h I3): the caller's lock is shared.
+ * I3 2 MiB pages that reach over the ends of a range are split first, so that the rest of them
  *    stays; a space that never had one is not searched for them.
  */
 #include "space/soft_advise.h"
@@ -22,6 +23,14 @@ static int split_ends(struct sm__mm *mm, const struct sm__advise *a)
 		return 0;
 	err = sm__pt_split_at(mm, a->start);
 	return err ? err : sm__pt_split_at(mm, a->end);
+}
+
+static struct sm__mmu_gather *announced(const struct sm__advise *a)
+{
+	struct sm__mmu_gather *g = sm__soft_gather(a->gather);
+
+	sm__mmu_gather_announce(g);
+	return g;
 }
 
 /* ---- pages that are looked at one by one ---- */
@@ -206,19 +215,19 @@ int sm__soft_advise(struct sm__advise *a)
 	case SM__PAGES_DISCARD:
 		err = split_ends(mm, a);
 		if (!err)
-			sm__mm_zap(mm, a->start, a->end, 0, sm__soft_gather(a->gather));
+			sm__mm_zap(mm, a->start, a->end, 0, announced(a));
 		return err;
 	case SM__PAGES_LAZYFREE:
-		sm__mm_lazyfree(mm, a->start, a->end, sm__soft_gather(a->gather));
+		sm__mm_lazyfree(mm, a->start, a->end, announced(a));
 		return 0;
 	case SM__PAGES_AGE:
-		sm__mm_age(mm, a->start, a->end, sm__soft_gather(a->gather));
+		sm__mm_age(mm, a->start, a->end, announced(a));
 		return 0;
 	case SM__PAGES_OUT:
 	case SM__PAGES_RECLAIM:
 		/* droppable memory needs no swap: it may be gone at any time */
 		if (a->vma->flags & SM_VM_DROPPABLE)
-			sm__mm_lazyfree(mm, a->start, a->end, sm__soft_gather(a->gather));
+			sm__mm_lazyfree(mm, a->start, a->end, announced(a));
 		err = split_ends(mm, a);
 		if (!err)
 			a->count =
@@ -239,8 +248,7 @@ int sm__soft_advise(struct sm__advise *a)
 			/* relaxed: a fork reads it under mmap_lock, later */
 			atomic_store_explicit(&mm->shared_guards, true, memory_order_relaxed);
 		err = split_ends(mm, a);
-		return err ? err
-			   : sm__mm_guard_install(mm, a->start, a->end, sm__soft_gather(a->gather));
+		return err ? err : sm__mm_guard_install(mm, a->start, a->end, announced(a));
 	case SM__PAGES_UNGUARD:
 		sm__mm_guard_remove(mm, a->start, a->end);
 		return 0;

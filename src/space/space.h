@@ -64,6 +64,8 @@ struct sm_space {
 	_Atomic uint32_t vma_wake;    /* futex: a VMA's readers have left */
 	_Atomic uint32_t vma_sleeper; /* the one writer sleeps on vma_wake */
 	_Atomic uint32_t visitors;    /* of the host's list of spaces (spaces.h) */
+	/* A munmap has downgraded: its areas have left the tree, their pages go under the read lock. */
+	_Atomic bool unmapping;
 
 	/*
 	 * Set before the first call, if at all: gets what the address search found (or -ENOMEM) and
