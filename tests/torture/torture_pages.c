@@ -12,7 +12,8 @@
  *   PROT   made read-only and writable again                 stands still while read-only
  *   FORK   shared with children, which write too             a child's copy stands still
  *   ADVICE every advice on pages, swap, large pages          stamps
- *   FILE   shared file, truncated and grown, punched         stamps
+ *   FILE   shared file, truncated and grown, punched,        stamps
+ *          unmapped and mapped again, advised
  * The truncator also reclaims and merges equal pages, of all spaces.
  */
 #include "base/delay.h"
@@ -124,6 +125,7 @@ static uint64_t word(struct sm_space *s, sm_addr at)
 	return v;
 }
 
+/* Unmaps and maps again: private memory, and the file at the same offset. */
 static void *mapper(void *arg)
 {
 	struct sm__random rng;
@@ -134,6 +136,13 @@ static void *mapper(void *arg)
 			 n = 1 + sm__random_below(&rng, PAGES - first);
 		sm_addr at = ZONE_AT(ZONE_MAP) + first * PAGE;
 
+		if (sm__random_below(&rng, 4) == 0) {
+			at = ZONE_AT(ZONE_FILE) + first * PAGE;
+			(void)sm_munmap(space, at, n * PAGE);
+			(void)sm_mmap(space, at, n * PAGE, RW, SM_MAP_SHARED | SM_MAP_FIXED, file,
+				      first * PAGE);
+			continue;
+		}
 		if (sm__random_below(&rng, 2))
 			(void)sm_munmap(space, at, n * PAGE);
 		(void)sm_mmap(space, at, n * PAGE, RW, FIXED, NULL, 0);
@@ -225,8 +234,11 @@ static void *adviser(void *arg)
 		else if (which == SM_MADV_NOHUGEPAGE)
 			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE), 2 << 20, SM_MADV_DONTNEED);
 		else
-			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE) + first * PAGE, n * PAGE,
-					 which);
+			(void)sm_madvise(
+				space,
+				ZONE_AT(sm__random_below(&rng, 4) ? ZONE_ADVICE : ZONE_FILE) +
+					first * PAGE,
+				n * PAGE, which);
 	}
 	return NULL;
 }

@@ -178,6 +178,44 @@ static void an_operation_waits_for_a_running_guest_and_kicks_it(void **state)
 	sm__tlb_free(g.tlb);
 }
 
+/* memory/gather.h I3: who finds an entry gone tells its range while the one that took it has not. */
+static void an_operation_tells_what_a_pending_gather_took(void **state)
+{
+	struct sm_tlb *tlb = sm__tlb_new(&a.mm->tlb, 12, NULL);
+	struct sm__mmu_gather first, second;
+
+	(void)state;
+	put8(&a, BASE, 1);
+	sm_tlb_run(tlb);
+	assert_non_null(fill(tlb, BASE, SM_ACCESS_READ));
+	sm__tlb_park_current();
+	sm__mmu_gather_begin(&first, a.mm);
+	sm__mmu_gather_announce(&first);
+	sm__mm_zap(a.mm, BASE, BASE + PAGE, 0, &first);
+	/* not told yet */
+	assert_true(sm__tlb_resume(tlb));
+	assert_non_null(sm_translate(tlb, BASE, SM_ACCESS_READ));
+	sm__tlb_park_current();
+	/* another range: nothing to tell */
+	sm__mmu_gather_begin(&second, a.mm);
+	sm__mm_protect(a.mm, BASE + PAGE, BASE + 2 * PAGE, SM_PROT_READ, false, &second);
+	sm__mmu_gather_finish(&second);
+	assert_true(sm__tlb_resume(tlb));
+	assert_non_null(sm_translate(tlb, BASE, SM_ACCESS_READ));
+	sm__tlb_park_current();
+	sm__mmu_gather_begin(&second, a.mm);
+	sm__mmu_gather_announce(&second);
+	sm__mm_zap(a.mm, BASE, BASE + PAGE, 0, &second);
+	sm__mmu_gather_finish(&second);
+	assert_true(sm__tlb_resume(tlb));
+	assert_null(sm_translate(tlb, BASE, SM_ACCESS_READ));
+	sm__tlb_park_current();
+	sm__mmu_gather_finish(&first);
+	assert_int_equal(atomic_load(&a.mm->tlb.pending), 0);
+	sm_tlb_stop(tlb);
+	sm__tlb_free(tlb);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -186,6 +224,7 @@ int main(void)
 		T(a_library_call_parks_and_a_fill_resumes),
 		T(only_what_was_taken_away_is_dropped),
 		T(an_operation_waits_for_a_running_guest_and_kicks_it),
+		T(an_operation_tells_what_a_pending_gather_took),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
