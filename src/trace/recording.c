@@ -376,6 +376,10 @@ static int load_events(struct loader *l, struct sm_trace *trace)
 		snprintf(rec->error, sizeof(rec->error), "%s",
 			 r == -ENOMEM ? "out of memory" : sm_trace_error(trace));
 	add_stats(rec, trace);
+	if (r == -EIO && n && !o->strict) { /* damaged: what came before is as good as ever */
+		rec->stats.truncated = true;
+		r = 0;
+	}
 	return r;
 }
 

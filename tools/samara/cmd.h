@@ -3,7 +3,7 @@
 #ifndef SAMARA_CMD_H
 #define SAMARA_CMD_H
 
-/* X(name, one-line summary): the function is cmd_<name>(argc, argv), argv[0] being the name. */
+/* X(name, one-line summary): the function is cmd_<name>(argc, argv), argv[0] being "samara <name>". */
 #define COMMANDS(X)                                                                    \
 	X(replay, "make the calls of a recording on the library, compare and measure") \
 	X(maps, "the map of a recorded process after so many calls")                   \

@@ -2,9 +2,9 @@
 /* cmd_maps.c - samara maps: the map of each process of a recording after so many calls. */
 #include "cmd.h"
 #include "load.h"
+#include "options.h"
 #include "replay_report.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,8 @@ static void usage(FILE *out)
 		"  --at N           after N calls on memory (all; then each process at its end)\n"
 		"  --process PID    of this process only\n"
 		"  --design DESIGN  (samara)\n"
-		"  --strict         a line that cannot be read ends it\n");
+		"  --strict         a line that cannot be read ends it\n\n"
+		"Exit status: 0 fine, 2 usage, unreadable input or no such process.\n");
 }
 
 static const struct option options[] = {
@@ -34,28 +35,15 @@ static const struct option options[] = {
 	{ "help", no_argument, NULL, 'h' },	    { NULL, 0, NULL, 0 },
 };
 
-static bool parse_number(const char *name, const char *text, uint64_t max, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	if (!*text || *end || *text == '-' || errno || *out > max) {
-		fprintf(stderr, "samara: --%s takes a number, not '%s'\n", name, text);
-		return false;
-	}
-	return true;
-}
-
 static bool take_option(struct request *q, int opt)
 {
 	uint64_t n;
 
 	switch (opt) {
 	case 'a':
-		return parse_number("at", optarg, UINT64_MAX - 1, &q->at);
+		return parse_number("at", optarg, 0, UINT64_MAX - 1, &q->at);
 	case 'p':
-		if (!parse_number("process", optarg, UINT32_MAX, &n))
+		if (!parse_number("process", optarg, 1, UINT32_MAX, &n))
 			return false;
 		q->pid = (uint32_t)n;
 		return true;
@@ -64,8 +52,7 @@ static bool take_option(struct request *q, int opt)
 		return true;
 	case 's':
 		return q->strict = true;
-	default:
-		fprintf(stderr, "samara maps --help tells what there is\n");
+	default: /* getopt has told */
 		return false;
 	}
 }
@@ -80,7 +67,7 @@ static int print_maps(const struct request *q, const struct sm__recording *rec,
 	int status = EXIT_UNUSABLE;
 
 	if (!r || sm__replay(rec, &o, r)) {
-		fprintf(stderr, "samara: %s\n", r ? r->error : "out of memory");
+		complain("%s", r ? r->error : "out of memory");
 	} else {
 		for (size_t i = 0; i < r->nspaces; i++) {
 			if (q->at < rec->ncalls && r->spaces[i].ended)
@@ -91,7 +78,7 @@ static int print_maps(const struct request *q, const struct sm__recording *rec,
 			report_maps(stdout, rec, r, q->pid);
 			status = EXIT_SAME;
 		} else {
-			fprintf(stderr, "samara: no process %u at that time\n", q->pid);
+			complain("no process %u at that time", q->pid);
 		}
 	}
 	if (r)
@@ -107,7 +94,7 @@ int cmd_maps(int argc, char **argv)
 	int opt, status = EXIT_SAME;
 
 	optind = 0;
-	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (opt == 'h') {
 			usage(stdout);
 			return EXIT_SAME;

@@ -4,6 +4,7 @@
  * tracer takes the place of this process, so its status, messages and signals are its own.
  */
 #include "cmd.h"
+#include "options.h"
 #include "base/base.h"
 
 #include <errno.h>
@@ -29,7 +30,9 @@ static void usage(FILE *out)
 		"  -o, --output FILE  the recording\n"
 		"  --pid PID          a program that runs already: its map is written first "
 		"(Ctrl-C ends it)\n"
-		"  --perf             with perf trace, page faults too, and not with strace\n");
+		"  --perf             with perf trace, page faults too, and not with strace\n\n"
+		"Exit status: that of the tracer, which is the program's; 2 usage, or no "
+		"tracer.\n");
 }
 
 static const struct option options[] = {
@@ -48,16 +51,10 @@ static int write_maps(const struct request *q)
 	size_t n;
 	bool fine;
 
-	if (!*q->pid || strspn(q->pid, "0123456789") != strlen(q->pid) || strlen(q->pid) > 9) {
-		fprintf(stderr, "samara: --pid takes a number, not '%s'\n", q->pid);
-		return EXIT_UNUSABLE;
-	}
 	snprintf(path, sizeof(path), "/proc/%s/maps", q->pid);
 	maps = fopen(path, "r");
-	if (!maps) {
-		fprintf(stderr, "samara: %s: %s\n", path, strerror(errno));
-		return EXIT_UNUSABLE;
-	}
+	if (!maps)
+		return complain("%s: %s", path, strerror(errno));
 	out = fopen(q->out, "w");
 	fine = out && fprintf(out, "# maps %s\n", q->pid) > 0;
 	while (fine && (n = fread(block, 1, sizeof(block), maps)) > 0)
@@ -66,9 +63,7 @@ static int write_maps(const struct request *q)
 	fclose(maps);
 	if (out)
 		fine &= !fclose(out);
-	if (!fine)
-		fprintf(stderr, "samara: %s: %s\n", q->out, strerror(errno));
-	return fine ? EXIT_SAME : EXIT_UNUSABLE;
+	return fine ? EXIT_SAME : complain("%s: %s", q->out, strerror(errno));
 }
 
 static unsigned strace_words(const struct request *q, const char **word)
@@ -89,6 +84,8 @@ static unsigned strace_words(const struct request *q, const char **word)
 	}
 	word[n++] = "-o";
 	word[n++] = q->out;
+	if (!q->pid)
+		word[n++] = "--";
 	return n;
 }
 
@@ -111,33 +108,61 @@ static int run_tracer(const struct request *q, char **program, size_t words)
 	const char **argv = calloc(WORDS + words + 1, sizeof(*argv));
 	unsigned n;
 
-	if (!argv) {
-		fprintf(stderr, "samara: out of memory\n");
-		return EXIT_UNUSABLE;
-	}
+	if (!argv)
+		return complain("out of memory");
 	n = q->perf ? perf_words(q, argv) : strace_words(q, argv);
 	for (size_t i = 0; i < words; i++)
 		argv[n++] = program[i];
 	execvp(argv[0], (char *const *)argv);
-	fprintf(stderr, "samara: %s: %s\n", argv[0], strerror(errno));
+	complain("%s: %s%s", argv[0], strerror(errno),
+		 errno == ENOENT ? " (is it installed?)" : "");
 	free(argv);
 	return EXIT_UNUSABLE;
 }
 
-static int refuse(const char *why)
+/* strace takes a name that begins with | or ! for a command to pipe into. */
+static const char *plain_name(const char *name)
 {
-	fprintf(stderr, "samara: %s\n", why);
-	usage(stderr);
-	return EXIT_UNUSABLE;
+	char *plain;
+
+	if (name[0] != '|' && name[0] != '!')
+		return name;
+	return asprintf(&plain, "./%s", name) < 0 ? NULL : plain; /* until exec */
+}
+
+static int record(struct request *q, char **program, size_t words)
+{
+	uint64_t pid;
+	int status;
+
+	if (!q->out)
+		return complain("-o FILE is missing");
+	if (q->pid ? words > 0 : !words)
+		return complain("either a program or --pid PID is recorded");
+	if (q->pid && q->perf)
+		return complain("perf trace cannot write behind a map: --pid goes without --perf");
+	if (q->pid) {
+		if (!parse_number("pid", q->pid, 1, INT32_MAX, &pid))
+			return EXIT_UNUSABLE;
+		status = write_maps(q);
+		if (status)
+			return status;
+	}
+	q->out = plain_name(q->out);
+	return q->out ? run_tracer(q, program, words) : complain("out of memory");
 }
 
 int cmd_record(int argc, char **argv)
 {
 	struct request q = { 0 };
-	int opt, status;
+	int opt;
 
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_UNUSABLE;
+	}
 	optind = 0;
-	while ((opt = getopt_long(argc, argv, "+o:", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "+ho:", options, NULL)) != -1) {
 		if (opt == 'o')
 			q.out = optarg;
 		else if (opt == 'p')
@@ -146,19 +171,8 @@ int cmd_record(int argc, char **argv)
 			q.perf = true;
 		else if (opt == 'h')
 			return usage(stdout), EXIT_SAME;
-		else
-			return refuse("no such option");
+		else /* getopt has told */
+			return EXIT_UNUSABLE;
 	}
-	if (!q.out)
-		return refuse("-o FILE is missing");
-	if (q.pid ? optind < argc : optind == argc)
-		return refuse("either a program or --pid PID is recorded");
-	if (q.pid && q.perf)
-		return refuse("perf trace cannot write behind a map: --pid goes without --perf");
-	if (q.pid) {
-		status = write_maps(&q);
-		if (status)
-			return status;
-	}
-	return run_tracer(&q, argv + optind, (size_t)(argc - optind));
+	return record(&q, argv + optind, (size_t)(argc - optind));
 }

@@ -2,6 +2,7 @@
 /* cmd_replay.c - samara replay: makes the calls of recordings on the library, under one design or more. */
 #include "cmd.h"
 #include "load.h"
+#include "options.h"
 #include "replay_report.h"
 #include "base/base.h"
 
@@ -10,17 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DESIGNS_MAX = 16, REPEAT_MAX = 1000 };
+enum { REPEAT_MAX = 1000 };
+
+/* Files that are filled while recordings are replayed. X(NAME, option, name of the array in it) */
+#define OUTPUTS(X)                    \
+	X(JSON, "json", "recordings") \
+	X(PERFETTO, "perfetto", "traceEvents")
+enum {
+#define OUTPUT_NUMBER(NAME, option, array) NAME,
+	OUTPUTS(OUTPUT_NUMBER)
+#undef OUTPUT_NUMBER
+		OUTPUT_COUNT
+};
 
 struct request {
-	char designs[DESIGNS_MAX][128];
+	char designs[DESIGNS_MAX][DESIGN_TEXT];
 	struct sm_design design[DESIGNS_MAX];
 	unsigned ndesigns;
 	bool parallel, strict, maps;
 	enum sm__touch_pages touch;
 	const char *touch_text;
-	unsigned repeat, differences;
-	const char *json, *perfetto;
+	uint64_t repeat, differences;
+	const char *output[OUTPUT_COUNT]; /* NULL: not asked for; "-": stdout */
 };
 
 static void usage(FILE *out)
@@ -43,54 +55,51 @@ static void usage(FILE *out)
 		     "  --maps                   print the final maps\n"
 		     "  --strict                 a line that cannot be read ends it\n"
 		     "  --json FILE              everything as JSON (- is stdout, instead of the "
-		     "tables)\n\n"
+		     "tables)\n"
+		     "  --perfetto FILE          a time line of calls and waits, for Perfetto\n\n"
 		     "Exit status: 0 every result explained, 1 differences, 2 usage or unreadable "
 		     "input.\n");
 }
 
-/* "a,b,c=d,e": parts with = belong to the design before them. */
-static bool add_designs(struct request *q, char *text)
+static bool add_design(struct request *q, const char *name)
 {
-	if (!strcmp(text, "all")) {
-		for (unsigned i = 0; i < sm_design_preset_count() && q->ndesigns < DESIGNS_MAX; i++)
-			snprintf(q->designs[q->ndesigns++], sizeof(q->designs[0]), "%s",
-				 sm_design_preset_name(i));
-		return true;
-	}
-	for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
-		size_t room = sizeof(q->designs[0]);
-		bool more = strchr(part, '=') && q->ndesigns;
-
-		if (!more && q->ndesigns == DESIGNS_MAX) {
-			fprintf(stderr, "samara: more than %d designs\n", DESIGNS_MAX);
-			return false;
-		}
-		if (more) {
-			char *last = q->designs[q->ndesigns - 1];
-			size_t len = strlen(last);
-
-			snprintf(last + len, room - len, ",%s", part);
-		} else {
-			snprintf(q->designs[q->ndesigns++], room, "%s", part);
-		}
-	}
+	if (q->ndesigns == DESIGNS_MAX)
+		return complain("more than %d designs", DESIGNS_MAX), false;
+	if (strlen(name) >= DESIGN_TEXT)
+		return complain("design '%s': the text is too long", name), false;
+	strcpy(q->designs[q->ndesigns++], name);
 	return true;
 }
 
-static bool parse_number(const char *name, const char *text, unsigned max, unsigned *out)
+/* "switch=value" belongs to the design before it. */
+static bool change_design(char design[DESIGN_TEXT], const char *change)
 {
-	char *end;
-	unsigned long n;
+	size_t len = strlen(design);
 
-	errno = 0;
-	n = strtoul(text, &end, 10);
-	if (!*text || *end || *text == '-' || errno || n > max) {
-		fprintf(stderr, "samara: --%s takes a number up to %u, not '%s'\n", name, max,
-			text);
-		return false;
+	if (snprintf(design + len, DESIGN_TEXT - len, ",%s", change) < (int)(DESIGN_TEXT - len))
+		return true;
+	complain("design '%s': the text is too long", design);
+	return false;
+}
+
+/* "a,b,c=d,e", or "all" */
+static bool add_designs(struct request *q, char *text)
+{
+	bool fine = true;
+	char *part;
+
+	if (!strcmp(text, "all")) {
+		for (unsigned i = 0; fine && i < sm_design_preset_count(); i++)
+			fine = add_design(q, sm_design_preset_name(i));
+		return fine;
 	}
-	*out = (unsigned)n;
-	return true;
+	while (fine && (part = strsep(&text, ","))) {
+		if (strchr(part, '=') && q->ndesigns)
+			fine = change_design(q->designs[q->ndesigns - 1], part);
+		else
+			fine = add_design(q, part);
+	}
+	return fine;
 }
 
 static bool parse_threads(struct request *q, const char *text)
@@ -98,7 +107,7 @@ static bool parse_threads(struct request *q, const char *text)
 	q->parallel = !strcmp(text, "as-recorded");
 	if (q->parallel || !strcmp(text, "1"))
 		return true;
-	fprintf(stderr, "samara: --threads is 1 or as-recorded, not '%s'\n", text);
+	complain("--threads is 1 or as-recorded, not '%s'", text);
 	return false;
 }
 
@@ -113,7 +122,7 @@ static bool parse_touch(struct request *q, const char *text)
 			return true;
 		}
 	}
-	fprintf(stderr, "samara: --touch is none, first or all, not '%s'\n", text);
+	complain("--touch is none, first or all, not '%s'", text);
 	return false;
 }
 
@@ -125,15 +134,20 @@ static const struct option options[] = {
 	{ "differences", required_argument, NULL, 'n' },
 	{ "maps", no_argument, NULL, 'm' },
 	{ "strict", no_argument, NULL, 's' },
-	{ "json", required_argument, NULL, 'j' },
-	{ "perfetto", required_argument, NULL, 'f' },
-	{ "help", no_argument, NULL, 'h' },
+#define OUTPUT_OPTION(NAME, option, array) { option, required_argument, NULL, 256 + NAME },
+	OUTPUTS(OUTPUT_OPTION)
+#undef OUTPUT_OPTION
+		{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
 
 /* One option: false means it is wrong, and has been said. */
 static bool take_option(struct request *q, int opt)
 {
+	if (opt >= 256) {
+		q->output[opt - 256] = optarg;
+		return true;
+	}
 	switch (opt) {
 	case 'd':
 		return add_designs(q, optarg);
@@ -142,21 +156,14 @@ static bool take_option(struct request *q, int opt)
 	case 'p':
 		return parse_touch(q, optarg);
 	case 'r':
-		return parse_number("repeat", optarg, REPEAT_MAX, &q->repeat);
+		return parse_number("repeat", optarg, 1, REPEAT_MAX, &q->repeat);
 	case 'n':
-		return parse_number("differences", optarg, SM__DIFFERENCES_MAX, &q->differences);
+		return parse_number("differences", optarg, 0, SM__DIFFERENCES_MAX, &q->differences);
 	case 'm':
 		return q->maps = true;
 	case 's':
 		return q->strict = true;
-	case 'j':
-		q->json = optarg;
-		return true;
-	case 'f':
-		q->perfetto = optarg;
-		return true;
-	default:
-		fprintf(stderr, "samara replay --help tells what there is\n");
+	default: /* getopt has told */
 		return false;
 	}
 }
@@ -164,12 +171,11 @@ static bool take_option(struct request *q, int opt)
 static bool finish_request(struct request *q)
 {
 	if (!q->ndesigns)
-		snprintf(q->designs[q->ndesigns++], sizeof(q->designs[0]), "samara");
+		snprintf(q->designs[q->ndesigns++], DESIGN_TEXT, "samara");
 	for (unsigned i = 0; i < q->ndesigns; i++) {
 		if (!parse_design(q->designs[i], &q->design[i]))
 			return false;
 	}
-	q->repeat = q->repeat ? q->repeat : 1;
 	return true;
 }
 
@@ -240,15 +246,15 @@ static struct sm__replay_result *run_once(const struct request *q, const struct 
 		.touch = faults ? SM__TOUCH_NONE : q->touch,
 		.backend = faults || q->touch ? SM_BACKEND_SOFT : SM_BACKEND_NONE,
 		.lock_stats = true,
-		.samples = q->json || q->perfetto,
-		.timeline = q->perfetto != NULL,
+		.samples = q->output[JSON] || q->output[PERFETTO],
+		.timeline = q->output[PERFETTO] != NULL,
 		.stop_after = UINT64_MAX,
 		.progress = progress,
 	};
 	struct sm__replay_result *r = malloc(sizeof(*r));
 
 	if (!r || sm__replay(rec, &o, r)) {
-		fprintf(stderr, "samara: %s: %s\n", q->designs[d], r ? r->error : "out of memory");
+		complain("%s: %s", q->designs[d], r ? r->error : "out of memory");
 		free_result(r);
 		return NULL;
 	}
@@ -270,7 +276,7 @@ static bool run_all(const struct request *q, const struct sm__recording *rec, st
 	}
 	for (unsigned d = 0; fine && d < q->ndesigns; d++) {
 		snprintf(runs[d].design, sizeof(runs[d].design), "%s", q->designs[d]);
-		pick_middle(&runs[d], &results[d * q->repeat], q->repeat);
+		pick_middle(&runs[d], &results[d * q->repeat], (unsigned)q->repeat);
 	}
 	for (unsigned i = 0; !fine && results && i < q->ndesigns * q->repeat; i++)
 		free_result(results[i]);
@@ -287,13 +293,12 @@ static int verdict(const struct sm__recording *rec, const struct runs *runs, uns
 
 	for (unsigned d = 0; d < n; d++) {
 		if (!runs[d].same_maps) {
-			fprintf(stderr, "samara: %s: the runs ended with different maps\n",
-				runs[d].design);
+			complain("%s: the runs ended with different maps", runs[d].design);
 			status = status ? status : EXIT_DIFFERENT;
 		}
 		if (!same_maps(runs[0].best, runs[d].best)) {
-			fprintf(stderr, "samara: %s and %s ended with different maps\n",
-				runs[0].design, runs[d].design);
+			complain("%s and %s ended with different maps", runs[0].design,
+				 runs[d].design);
 			status = status ? status : EXIT_DIFFERENT;
 		}
 		if (runs[d].best->whys[SM__WHY_UNEXPLAINED])
@@ -302,7 +307,6 @@ static int verdict(const struct sm__recording *rec, const struct runs *runs, uns
 	return status;
 }
 
-/* A JSON file that is filled while recordings are replayed. */
 struct sink {
 	const char *name; /* NULL: not asked for */
 	FILE *out;
@@ -315,9 +319,9 @@ static bool sink_open(struct sink *sink, const char *name, const char *array)
 	sink->name = name;
 	if (!name)
 		return true;
-	sink->out = strcmp(name, "-") ? fopen(name, "w") : stdout;
+	sink->out = strcmp(name, "-") ? fopen(name, "we") : stdout;
 	if (!sink->out) {
-		fprintf(stderr, "samara: %s: %s\n", name, strerror(errno));
+		complain("%s: %s", name, strerror(errno));
 		return false;
 	}
 	sm__json_init(&sink->j, sink->out);
@@ -336,16 +340,60 @@ static bool sink_close(struct sink *sink)
 	sm__json_close(&sink->j);
 	sm__json_close(&sink->j);
 	fine = !sm__json_finish(&sink->j);
-	if (sink->out != stdout)
-		fine &= !fclose(sink->out);
+	if (sink->out == stdout)
+		return true; /* close_stdout() tells */
+	fine &= !fclose(sink->out);
 	if (!fine)
-		fprintf(stderr, "samara: %s: cannot be written\n", sink->name);
+		complain("%s: cannot be written", sink->name);
 	return fine;
+}
+
+static bool open_sinks(const struct request *q, struct sink sinks[OUTPUT_COUNT])
+{
+	static const char *const arrays[] = {
+#define OUTPUT_ARRAY(NAME, option, array) array,
+		OUTPUTS(OUTPUT_ARRAY)
+#undef OUTPUT_ARRAY
+	};
+
+	for (int i = 0; i < OUTPUT_COUNT; i++) {
+		if (!sink_open(&sinks[i], q->output[i], arrays[i]))
+			return false;
+	}
+	return true;
 }
 
 static bool to_stdout(const struct request *q)
 {
-	return (q->json && !strcmp(q->json, "-")) || (q->perfetto && !strcmp(q->perfetto, "-"));
+	for (int i = 0; i < OUTPUT_COUNT; i++) {
+		if (q->output[i] && !strcmp(q->output[i], "-"))
+			return true;
+	}
+	return false;
+}
+
+/* An output that is a recording would be emptied before it is read; two in one file, unreadable. */
+static bool outputs_are_apart(const struct request *q, char *const *files, size_t n)
+{
+	for (int i = 0; i < OUTPUT_COUNT; i++) {
+		const char *name = q->output[i];
+
+		if (!name)
+			continue;
+		for (size_t f = 0; strcmp(name, "-") && f < n; f++) {
+			if (same_file(name, files[f])) {
+				complain("%s is a recording: it would be lost", name);
+				return false;
+			}
+		}
+		for (int other = 0; other < i; other++) {
+			if (q->output[other] && same_file(name, q->output[other])) {
+				complain("two outputs cannot both be %s", name);
+				return false;
+			}
+		}
+	}
+	return true;
 }
 
 static int replay_one(const struct request *q, char *const *files, size_t n, struct sink *sinks)
@@ -355,17 +403,17 @@ static int replay_one(const struct request *q, char *const *files, size_t n, str
 	struct shown shown = { .rec = rec,
 			       .threads = q->parallel ? "as-recorded" : "1",
 			       .touch = q->touch_text,
-			       .differences = q->differences,
+			       .differences = (unsigned)q->differences,
 			       .maps = q->maps };
 	int status = EXIT_UNUSABLE;
 
 	if (!rec)
 		return EXIT_UNUSABLE;
 	if (run_all(q, rec, runs)) {
-		if (sinks[0].out)
-			report_json(&sinks[0].j, &shown, runs, q->ndesigns);
-		if (sinks[1].out)
-			report_timeline(&sinks[1].j, &shown, runs, q->ndesigns);
+		if (sinks[JSON].out)
+			report_json(&sinks[JSON].j, &shown, runs, q->ndesigns);
+		if (sinks[PERFETTO].out)
+			report_timeline(&sinks[PERFETTO].j, &shown, runs, q->ndesigns);
 		if (!to_stdout(q))
 			report_text(stdout, &shown, runs, q->ndesigns);
 		status = verdict(rec, runs, q->ndesigns);
@@ -378,9 +426,8 @@ static int replay_one(const struct request *q, char *const *files, size_t n, str
 
 static int replay_files(const struct request *q, char **files, size_t n)
 {
-	struct sink sinks[2] = { 0 };
-	bool fine = sink_open(&sinks[0], q->json, "recordings") &&
-		    sink_open(&sinks[1], q->perfetto, "traceEvents");
+	struct sink sinks[OUTPUT_COUNT] = { 0 };
+	bool fine = outputs_are_apart(q, files, n) && open_sinks(q, sinks);
 	int status = fine ? EXIT_SAME : EXIT_UNUSABLE;
 
 	for (size_t i = 0; fine && i < n;) {
@@ -393,7 +440,7 @@ static int replay_files(const struct request *q, char **files, size_t n)
 		status = one > status ? one : status;
 		i += group;
 	}
-	for (unsigned i = 0; i < SM__ARRAY_SIZE(sinks); i++) {
+	for (int i = 0; i < OUTPUT_COUNT; i++) {
 		if (!sink_close(&sinks[i]))
 			status = EXIT_UNUSABLE;
 	}
@@ -402,11 +449,13 @@ static int replay_files(const struct request *q, char **files, size_t n)
 
 int cmd_replay(int argc, char **argv)
 {
-	struct request q = { .parallel = true, .differences = 20, .touch_text = "none" };
+	struct request q = {
+		.parallel = true, .repeat = 1, .differences = 20, .touch_text = "none"
+	};
 	int opt;
 
 	optind = 0;
-	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (opt == 'h') {
 			usage(stdout);
 			return EXIT_SAME;
@@ -416,10 +465,6 @@ int cmd_replay(int argc, char **argv)
 	}
 	if (optind == argc) {
 		usage(stderr);
-		return EXIT_UNUSABLE;
-	}
-	if (q.json && q.perfetto && !strcmp(q.json, "-") && !strcmp(q.perfetto, "-")) {
-		fprintf(stderr, "samara: only one of --json and --perfetto goes to stdout\n");
 		return EXIT_UNUSABLE;
 	}
 	if (!finish_request(&q))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* load.c - recordings for the commands (load.h). */
 #include "load.h"
+#include "options.h"
 
 #include <samara/design.h>
 
@@ -84,16 +85,17 @@ struct sm__recording *load_recording(char *const *files, size_t n, bool strict)
 		fprintf(stderr, "%s: %llu more lines that could not be read\n", files[0],
 			(unsigned long long)(l.bad - BAD_LINES_TOLD));
 	if (r)
-		fprintf(stderr, "samara: %s\n",
-			rec && rec->error[0] ? rec->error : "out of memory");
+		complain("%s", rec && rec->error[0] ? rec->error : "out of memory");
 	else if (!rec->ncalls)
-		fprintf(stderr, "samara: %s: no call on memory in it\n", files[0]);
+		complain("%s: no call on memory in it", files[0]);
 	if (r || !rec->ncalls) {
 		sm__recording_free(rec);
 		return NULL;
 	}
 	if (rec->stats.truncated)
-		fprintf(stderr, "samara: %s: the last line is cut off\n", files[0]);
+		complain("%s%s", rec->error[0] ? rec->error : files[0],
+			 rec->error[0] ? ": what follows is missing"
+				       : ": the last line is cut off");
 	return rec;
 }
 
@@ -103,6 +105,6 @@ bool parse_design(const char *text, struct sm_design *out)
 
 	if (!sm_design_parse(text, out, why, sizeof(why)))
 		return true;
-	fprintf(stderr, "samara: design '%s': %s\n", text, why);
+	complain("design '%s': %s", text, why);
 	return false;
 }

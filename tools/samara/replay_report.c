@@ -279,8 +279,6 @@ static void figures(FILE *out, const struct shown *s, const struct runs *runs)
 
 /* ---- several designs: a column each, and its ratio to the first ---- */
 
-enum { DESIGNS_MAX = 16 };
-
 static double ratio(double a, double b)
 {
 	return b > 0 ? a / b : 0;

@@ -6,9 +6,11 @@
 #include "report/json.h"
 #include "trace/replay.h"
 
+enum { DESIGNS_MAX = 16, DESIGN_TEXT = 128 }; /* designs side by side; bytes of one's text */
+
 /* One design's runs over one recording. */
 struct runs {
-	char design[128];
+	char design[DESIGN_TEXT];
 	struct sm__replay_result *best; /* the run with the middle wall time */
 	unsigned n;
 	double wall_min_ns, wall_max_ns;
