@@ -84,7 +84,7 @@ static int open_app(struct bench *b, const char *design, int kind, struct app_gu
 
 	memset(a, 0, sizeof(*a));
 	if (fd < 0)
-		return bench_error(b, 0, "no file to map");
+		return bench_error(b, 0, "no file to map: %s", peer_error());
 	error = guest_open(b, design, kind, &a->g);
 	if (!error)
 		error = guest_file(b, &a->g, fd);

@@ -22,6 +22,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { FINE = 0, UNUSABLE = 2 };
 
@@ -31,12 +32,32 @@ static int refuse(const char *path, const char *reason)
 	return UNUSABLE;
 }
 
+/* jansson would call a directory bad JSON, and a missing file one with an error in line -1. */
+static FILE *open_result(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	struct stat st;
+	int error = !f || fstat(fileno(f), &st) ? errno : S_ISDIR(st.st_mode) ? EISDIR : 0;
+
+	if (!error)
+		return f;
+	refuse(path, strerror(error));
+	if (f)
+		fclose(f);
+	return NULL;
+}
+
 static json_t *load(const char *path)
 {
-	json_error_t error;
-	json_t *root = json_load_file(path, JSON_DECODE_INT_AS_REAL, &error);
 	char reason[JSON_ERROR_TEXT_LENGTH + 32];
+	json_error_t error;
+	json_t *root;
+	FILE *f = open_result(path);
 
+	if (!f)
+		return NULL;
+	root = json_loadf(f, JSON_DECODE_INT_AS_REAL, &error);
+	fclose(f);
 	if (!root) {
 		snprintf(reason, sizeof(reason), "line %d: %s", error.line, error.text);
 		refuse(path, reason);

@@ -21,6 +21,7 @@
  */
 #include "guest.h"
 #include "peers/kernel.h"
+#include "peers/peer.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -449,7 +450,7 @@ static int on_files(struct world *w)
 	int fd = kernel_file(CHUNK_PAGES * PAGE), err;
 
 	if (fd < 0)
-		return bench_error(w->b, 0, "no file for the guest");
+		return bench_error(w->b, 0, "no file to map: %s", peer_error());
 	err = guest_file(w->b, &w->g, fd);
 	close(fd);
 	if (err)

@@ -55,7 +55,7 @@ int guest_file(struct bench *b, struct guest *g, int fd)
 {
 	int error = sm_file_open_fd(fd, NULL, &g->file);
 
-	return error ? bench_error(b, error, "no file for the guest") : 0;
+	return error ? bench_error(b, error, "a file as the guest sees it") : 0;
 }
 
 void *guest_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access)

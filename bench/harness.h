@@ -78,7 +78,7 @@ struct bench_flag {
 	const char *help;
 };
 
-enum { BENCH_FLAGS = 12 };
+enum { BENCH_FLAGS = 12, BENCH_RUNS_MOST = 1000 /* --runs */ };
 
 struct benchmark {
 	const char *name;
@@ -203,7 +203,4 @@ uint64_t bench_peer_ask_more(struct bench_peer *p, const char *what, uint64_t n,
  * benchmark.
  */
 struct bench_side bench_kernel_side(struct bench *b, const char *what);
-/* The path of a program of bench/programs or bench/peers, or NULL. buf: PATH_MAX bytes. */
-const char *bench_program(const char *name, char *buf);
-
 #endif

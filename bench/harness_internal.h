@@ -6,6 +6,8 @@
 #include "harness.h"
 #include "machine.h"
 
+#include <limits.h>
+
 /* A row as it is kept until the end of the run; texts are owned. */
 struct bench_record {
 	const char *benchmark;
@@ -41,7 +43,7 @@ struct bench {
 	const struct benchmark *what;
 	struct bench_peer *kernel;
 	bool kernel_asked;
-	char directory[64];
+	char directory[PATH_MAX - 64]; /* room for a name in it */
 	unsigned first_record;
 	uint64_t started;
 };

@@ -29,7 +29,8 @@ struct bench_peer {
 static const char *const program_dirs[] = { ".", "../../bench", "../libexec/samara",
 					    "../lib/samara" };
 
-const char *bench_program(const char *name, char *buf)
+/* The path of a program of bench/programs or bench/peers, or NULL. buf: PATH_MAX bytes. */
+static const char *program_path(const char *name, char *buf)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -107,7 +108,7 @@ struct bench_peer *bench_peer_open(struct bench *b, const char *name)
 		return NULL;
 	p->name = strdup(name);
 	snprintf(program, sizeof(program), "samara-peer-%.40s", name);
-	if (!bench_program(program, path)) {
+	if (!program_path(program, path)) {
 		bench_note(b, "%s left out: program %s is not built", name, program);
 		goto fail;
 	}
@@ -188,11 +189,10 @@ const char *bench_directory(struct bench *b)
 
 	if (b->directory[0])
 		return b->directory;
-	if (!base || strlen(base) > 40)
-		base = "/tmp";
-	snprintf(b->directory, sizeof(b->directory), "%s/samara-XXXXXX", base);
+	snprintf(b->directory, sizeof(b->directory), "%s/samara-XXXXXX",
+		 base && *base ? base : "/tmp");
 	if (!mkdtemp(b->directory)) {
-		bench_error(b, -errno, "%s", b->directory);
+		bench_error(b, -errno, "TMPDIR: %s", b->directory);
 		b->directory[0] = '\0';
 		return NULL;
 	}

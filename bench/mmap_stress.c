@@ -16,6 +16,7 @@
 #include "peers/peer.h"
 #include "peers/stress.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ struct experiment {
 	const char *suffix; /* of the case: delay and capacity class */
 	struct guest guest[CONFIGS];
 	bool open[CONFIGS];
+	bool wanted[SIDES]; /* rows by --filter; the baseline is measured for the others' change */
 	struct bench_peer *kernel;
 	char kernel_case[64];
 	double *sample[SIDES][MEASURES];
@@ -64,7 +66,7 @@ static int guest_touch(void *arg, uint64_t addr)
 	struct guest *g = arg;
 	struct sm_fault_result r = sm_fault(g->space, addr, SM_ACCESS_READ);
 
-	return r.error ? r.error : r.signo ? -14 : 0;
+	return r.error ? r.error : r.signo ? -EFAULT : 0;
 }
 
 static int guest_unmap(void *arg, uint64_t addr)
@@ -150,9 +152,16 @@ static double change(struct experiment *e, unsigned side, enum measure m)
 	return own / base - 1;
 }
 
+static void case_name(const struct experiment *e, unsigned side, char *name, size_t size)
+{
+	snprintf(name, size, "%s%s", side == KERNEL ? "kernel" : configurations[side].name,
+		 e->suffix);
+}
+
 static void report(struct experiment *e, unsigned side)
 {
-	double calls[1000], theirs[1000]; /* copies: rows sort, and each is used several times */
+	double calls[BENCH_RUNS_MOST],
+		theirs[BENCH_RUNS_MOST]; /* copies: rows sort, and each is used several times */
 	char name[96];
 	double **s = e->sample[side];
 	unsigned n = e->taken;
@@ -177,8 +186,7 @@ static void report(struct experiment *e, unsigned side)
 		calls[i] = s[CALLS][i] / 1e9;
 		theirs[i] = e->kernel ? e->sample[KERNEL][CALLS][i] / 1e9 : NAN;
 	}
-	snprintf(name, sizeof(name), "%s%s", side == KERNEL ? "kernel" : configurations[side].name,
-		 e->suffix);
+	case_name(e, side, name, sizeof(name));
 	if (e->kernel && side != KERNEL) {
 		row.peer = "kernel";
 		row.theirs = theirs;
@@ -194,8 +202,10 @@ static int open_guests(struct experiment *e)
 	int fd = kernel_file(STRESS_AREAS * KERNEL_PAGE), error = 0;
 
 	if (fd < 0)
-		return bench_error(e->b, 0, "no file to map");
+		return bench_error(e->b, 0, "no file to map: %s", peer_error());
 	for (unsigned c = 0; c < CONFIGS && !error; c++) {
+		if (c && !e->wanted[c])
+			continue;
 		error = guest_open(e->b, configurations[c].design, GUEST_PAGES, &e->guest[c]);
 		if (!error)
 			error = guest_file(e->b, &e->guest[c], fd);
@@ -220,14 +230,20 @@ static int run_variant(struct bench *b, const char *suffix, const struct stress_
 {
 	struct experiment e = { .b = b, .o = *o, .suffix = suffix };
 	unsigned runs = bench_options(b)->runs;
+	bool any = false;
+	char name[96];
 	int error = 0;
 
-	if (!bench_wanted(b, suffix))
+	for (unsigned s = 0; s < SIDES; s++) {
+		case_name(&e, s, name, sizeof(name));
+		any |= e.wanted[s] = bench_wanted(b, name);
+	}
+	if (!any)
 		return 0;
 	for (unsigned s = 0; s < SIDES; s++) {
 		for (unsigned m = 0; m < MEASURES; m++) {
 			e.sample[s][m] = calloc(runs, sizeof(double));
-			error = e.sample[s][m] ? error : -12;
+			error = e.sample[s][m] ? error : -ENOMEM;
 		}
 	}
 	if (!error)
@@ -238,7 +254,7 @@ static int run_variant(struct bench *b, const char *suffix, const struct stress_
 	if (!error)
 		error = collect(&e, runs);
 	for (unsigned s = 0; s < SIDES && e.taken && !error; s++) {
-		if (s != KERNEL || e.kernel)
+		if (e.wanted[s] && (s != KERNEL || e.kernel))
 			report(&e, s);
 	}
 	close_experiment(&e);
@@ -262,7 +278,7 @@ static int run_class(struct bench *b, const struct bench_capacity *class, bool s
 	o.delay_ns = bench_time(b, "delay", DELAY_NS);
 	o.delay_every = bench_number(b, "delay-every", DELAY_EVERY);
 	snprintf(suffix, sizeof(suffix), "/delay%s", at);
-	if (!error && o.delay_ns && o.delay_every)
+	if (!error && o.delay_ns)
 		error = run_variant(b, suffix, &o);
 	bench_cpus_set(&was);
 	return error;
@@ -273,6 +289,9 @@ static int run(struct bench *b)
 	struct bench_capacity classes[BENCH_CLASSES];
 	unsigned n = bench_switch(b, "this-cpu") ? 1 : bench_capacities(classes);
 	int error = 0;
+
+	if (!bench_number(b, "cycles", 1) || !bench_number(b, "delay-every", 1))
+		return bench_error(b, 0, "--cycles and --delay-every take 1 or more");
 
 	for (unsigned c = 0; c < n && !error; c++)
 		error = run_class(b, &classes[c], n > 1);

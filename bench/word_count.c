@@ -12,16 +12,20 @@
  */
 #include "guest.h"
 #include "peers/kernel.h"
+#include "peers/peer.h"
 #include "programs/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 3 << 20 };
+#define TEXT_MOST (1ULL << 32) /* words are counted in as much memory again */
 
 struct wc_system;
 
@@ -93,7 +97,7 @@ struct result {
 struct setting {
 	struct bench *b;
 	int fd;
-	char path[96];
+	char path[PATH_MAX];
 	uint64_t bytes;
 	unsigned threads;
 	struct result reference;
@@ -177,14 +181,15 @@ out:
 
 static int run_reference(struct setting *s, struct bench_peer *program, struct result *r)
 {
-	char what[160];
+	char what[96];
 	double more[6];
 	uint64_t ns;
 
-	snprintf(what, sizeof(what), "arena/%u:%s", s->threads, s->path);
+	/* By descriptor: a path may have blanks, which end a word of the peers' protocol. */
+	snprintf(what, sizeof(what), "arena/%u:/proc/%d/fd/%d", s->threads, (int)getpid(), s->fd);
 	ns = bench_peer_ask_more(program, what, 1, more, 6);
 	if (ns == UINT64_MAX)
-		return bench_error(s->b, 0, "the host program failed");
+		return bench_error(s->b, 0, "the host program failed: %s", peer_error());
 	memset(r, 0, sizeof(*r));
 	r->seconds = (double)ns / 1e9;
 	r->words = (uint64_t)more[0];
@@ -345,33 +350,50 @@ static uint64_t text_bytes(const struct bench *b)
 	return bench_options(b)->quick ? bench_scale(b, TEXT_BYTES) : TEXT_BYTES;
 }
 
+/* A new file with a text in it. Return: the descriptor, -errno. */
+static int generate_text(struct setting *s)
+{
+	uint64_t bytes = bench_number(s->b, "bytes", text_bytes(s->b));
+	const char *directory;
+	int fd, error;
+
+	if (bytes < 1 || bytes > TEXT_MOST)
+		return bench_error(s->b, 0, "--bytes takes 1 to %llu",
+				   (unsigned long long)TEXT_MOST);
+	directory = bench_directory(s->b);
+	if (!directory)
+		return -EIO;
+	snprintf(s->path, sizeof(s->path), "%s/text", directory);
+	fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	error = fd < 0 ? -errno : bench_text_write(fd, bytes, 42);
+	if (!error)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return bench_error(s->b, error, "%s", s->path);
+}
+
 static int open_text(struct setting *s)
 {
-	const char *given = bench_text(s->b, "text", NULL), *directory;
-	off_t size;
-	int error;
+	const char *given = bench_text(s->b, "text", NULL);
+	struct stat st;
 
-	if (given && strlen(given) >= sizeof(s->path))
-		return bench_error(s->b, 0, "--text: the path is too long");
 	if (given) {
-		strcpy(s->path, given);
+		snprintf(s->path, sizeof(s->path), "%s", given);
 		s->fd = open(given, O_RDONLY | O_CLOEXEC);
+		if (s->fd < 0)
+			return bench_error(s->b, -errno, "%s", given);
 	} else {
-		directory = bench_directory(s->b);
-		if (!directory)
-			return -EIO;
-		snprintf(s->path, sizeof(s->path), "%s/text", directory);
-		s->fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		s->fd = generate_text(s);
+		if (s->fd < 0)
+			return s->fd;
 	}
-	if (s->fd < 0)
+	if (fstat(s->fd, &st))
 		return bench_error(s->b, -errno, "%s", s->path);
-	error = given ? 0
-		      : bench_text_write(s->fd, bench_number(s->b, "bytes", text_bytes(s->b)), 42);
-	if (error)
-		return bench_error(s->b, error, "%s", s->path);
-	size = lseek(s->fd, 0, SEEK_END);
-	s->bytes = size > 0 ? (uint64_t)size : 0;
-	return size > 0 ? 0 : bench_error(s->b, 0, "%s: nothing to count", s->path);
+	if (!S_ISREG(st.st_mode))
+		return bench_error(s->b, 0, "%s: not a regular file", s->path);
+	s->bytes = (uint64_t)st.st_size;
+	return s->bytes ? 0 : bench_error(s->b, 0, "%s: nothing to count", s->path);
 }
 
 static int run(struct bench *b)

@@ -41,24 +41,6 @@ bench() {
 	[ -z "$(pgrep -P $$ samara-peer || true)" ]
 }
 
-@test "an unknown benchmark is refused and the list shown" {
-	bench nosuch
-	[ "$status" -eq 2 ]
-	[[ $output == *"no benchmark 'nosuch'"* ]]
-	[[ $output == *"floor"* ]]
-}
-
-@test "bad options are refused, each with a reason" {
-	for bad in "--runs 0" "--runs x" "--runs 1001" "--runs" "--cpu 4000" "--cpu -1" "--nosuch" \
-		"--nosuch 1" "--quick=1" "-x"; do
-		# shellcheck disable=SC2086
-		bench floor $bad
-		echo "$bad: $output"
-		[ "$status" -eq 2 ]
-		[ -n "$output" ]
-	done
-}
-
 @test "--filter takes cases, --json and --csv write them" {
 	bench floor --quick --filter zero --json "$json" --csv "$dir/a.csv"
 	[ "$status" -eq 0 ]
@@ -73,10 +55,42 @@ bench() {
 	[ "$(tail -n 1 "$json")" = "}" ]
 }
 
-@test "an unwritable file is an error" {
-	bench floor --quick --filter clock --json /nowhere/a.json
+@test "an unwritable file is an error, before anything is measured" {
+	for out in "--json /nowhere/a" "--csv $dir"; do
+		# shellcheck disable=SC2086
+		bench floor --quick --filter clock $out
+		[ "$status" -eq 2 ]
+		[ "${#lines[@]}" -eq 1 ]
+		[[ $output == *"${out#* }: "* ]]
+	done
+}
+
+@test "--filter that takes no case is an error; mmap-stress filters by row" {
+	bench floor --quick --filter nosuch
 	[ "$status" -eq 2 ]
-	[[ $output == *"/nowhere/a.json"* ]]
+	[[ $output == *"what --filter asks for: 'nosuch'" ]]
+	bench mmap-stress --quick --filter both/delay --csv "$dir/a.csv"
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^mmap-stress,both/delay' "$dir/a.csv")" -eq 1 ]
+	[ "$(wc -l <"$dir/a.csv")" -eq 2 ]
+}
+
+@test "word-count takes any file name, and refuses what is no text" {
+	seq 2000 >"$dir/a text.txt"
+	: >"$dir/empty"
+	bench word-count --quick --text "$dir/a text.txt"
+	[ "$status" -eq 0 ]
+	bench word-count --quick --text "$dir"
+	[ "$status" -eq 2 ]
+	[[ $output == *"$dir: not a regular file"* ]]
+	bench word-count --quick --text "$dir/empty"
+	[[ $output == *"$dir/empty: nothing to count"* ]]
+	bench word-count --quick --bytes 99999999999999999
+	[ "$status" -eq 2 ]
+	[[ $output == *"--bytes takes 1 to"* ]]
+	TMPDIR=/nowhere bench word-count --quick
+	[ "$status" -eq 2 ]
+	[[ $output == *"TMPDIR: /nowhere/samara-"*": No such file"* ]]
 }
 
 @test "--markdown prints a Markdown table" {
@@ -105,6 +119,9 @@ bench() {
 	[[ $output == *"c.json: line"* ]]
 	bench compare "$json" /nowhere
 	[ "$status" -eq 2 ]
+	[[ $output == "samara bench compare: /nowhere: No such file or directory" ]]
+	bench compare "$json" "$dir"
+	[[ $output == "samara bench compare: $dir: Is a directory" ]]
 	bench compare "$json"
 	[ "$status" -eq 2 ]
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* cmd_bench.c - samara bench: picks benchmarks, reads options, writes what they reported. */
 #include "cmd.h"
+#include "options.h"
 #include "harness_internal.h"
 #include "benchmarks.h"
 #include "base/base.h"
@@ -17,7 +18,7 @@ BENCHMARKS(DECLARE)
 static const struct benchmark *const benchmarks[] = { BENCHMARKS(ROW) };
 #undef ROW
 
-enum { RUNS = 15, RUNS_QUICK = 3, RUNS_ALL = 7, RUNS_MOST = 1000 };
+enum { RUNS = 15, RUNS_QUICK = 3, RUNS_ALL = 7, CPU_MOST = 4095 };
 
 /* The field writes page_fault1, we page-fault1: both are understood. */
 static bool same_name(const char *a, const char *b)
@@ -84,17 +85,7 @@ struct request {
 
 static int refuse(const char *what, const char *text)
 {
-	fprintf(stderr, "samara bench: %s '%s'\n", what, text);
-	return EXIT_UNUSABLE;
-}
-
-static bool parse_number(const char *text, uint64_t *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	return *text >= '0' && *text <= '9' && !*end && !errno;
+	return complain("%s '%s'", what, text);
 }
 
 static bool parse_time(const char *text)
@@ -123,8 +114,8 @@ static int own_flag(struct request *r, const struct bench_flag *f, const char *v
 	struct bench_session *s = &r->session;
 	uint64_t number;
 
-	if (f->kind == BENCH_NUMBER && !parse_number(value, &number))
-		return refuse("not a number:", value);
+	if (f->kind == BENCH_NUMBER && !parse_number(f->name, value, 0, UINT64_MAX, &number))
+		return EXIT_UNUSABLE;
 	if (f->kind == BENCH_TIME && !parse_time(value))
 		return refuse("not a time (500us, 10ms, 2s):", value);
 	if (s->n_values == SM__ARRAY_SIZE(s->values))
@@ -137,8 +128,7 @@ static int own_flag(struct request *r, const struct bench_flag *f, const char *v
 static int common_option(struct request *r, const char *name, const char *value)
 {
 	struct bench_options *o = &r->session.options;
-	uint64_t number = 0;
-	bool is_number = value && parse_number(value, &number);
+	uint64_t number;
 
 	if (!strcmp(name, "json")) {
 		o->json = value;
@@ -147,12 +137,12 @@ static int common_option(struct request *r, const char *name, const char *value)
 	} else if (!strcmp(name, "filter")) {
 		o->filter = value;
 	} else if (!strcmp(name, "runs")) {
-		if (!is_number || !number || number > RUNS_MOST)
-			return refuse("--runs takes 1 to 1000, not", value);
+		if (!parse_number(name, value, 1, BENCH_RUNS_MOST, &number))
+			return EXIT_UNUSABLE;
 		o->runs = (unsigned)number;
 	} else if (!strcmp(name, "cpu")) {
-		if (!is_number || number >= 4096)
-			return refuse("--cpu takes a CPU number, not", value);
+		if (!parse_number(name, value, 0, CPU_MOST, &number))
+			return EXIT_UNUSABLE;
 		r->cpu = (int)number;
 	} else {
 		return -1;
@@ -183,7 +173,7 @@ static int option(struct request *r, int argc, char **argv, int *i)
 	const struct bench_flag *flag = find_flag(r, arg, length);
 	const char *value = equals ? equals + 1 : NULL;
 	char name[32];
-	int result;
+	int at = *i, result;
 
 	snprintf(name, sizeof(name), "%.*s", (int)length, arg);
 	if (!equals && plain_switch(r, name))
@@ -195,9 +185,9 @@ static int option(struct request *r, int argc, char **argv, int *i)
 	if (flag && value)
 		return own_flag(r, flag, value);
 	if (!value)
-		return refuse("no such option, or its value is missing:", argv[*i]);
+		return refuse("no option, or its value is missing:", argv[*i]);
 	result = common_option(r, name, value);
-	return result < 0 ? refuse("no option", name) : result;
+	return result < 0 ? refuse("no option", argv[at]) : result;
 }
 
 static int choose(struct request *r, const char *name)
@@ -210,11 +200,8 @@ static int choose(struct request *r, const char *name)
 			r->chosen[r->n++] = benchmarks[i];
 		return 0;
 	}
-	if (!what) {
-		refuse("no benchmark", name);
-		list(stderr);
-		return EXIT_UNUSABLE;
-	}
+	if (!what)
+		return complain("no benchmark '%s'; samara bench list lists them", name);
 	for (unsigned i = 0; i < r->n; i++) {
 		if (r->chosen[i] == what)
 			return refuse("twice the same benchmark:", name);
@@ -231,16 +218,18 @@ static int parse(struct request *r, int argc, char **argv)
 
 	for (; i < argc && argv[i][0] != '-' && !result; i++) {
 		if (o->all)
-			return refuse("after 'all' there is no benchmark", argv[i]);
+			return refuse("no benchmark stands beside 'all', not", argv[i]);
 		if (r->n && !strcmp(argv[i], "all"))
-			return refuse("alone, please:", argv[i]);
+			return refuse("no benchmark stands beside", argv[i]);
 		result = choose(r, argv[i]);
 	}
 	for (; i < argc && !result; i++) {
 		if (!strcmp(argv[i], "-h"))
 			r->help = true;
+		else if (argv[i][0] != '-')
+			return refuse("benchmarks come before options, not", argv[i]);
 		else if (strncmp(argv[i], "--", 2))
-			return refuse("options come last, not", argv[i]);
+			return refuse("no option", argv[i]);
 		else
 			result = option(r, argc, argv, &i);
 	}
@@ -272,9 +261,7 @@ static int place(struct request *r)
 	struct bench_cpus cpus;
 
 	if (!bench_cpus_allowed(&cpus, r->cpu)) {
-		fprintf(stderr, "samara bench: CPU %d is not one this process may run on\n",
-			r->cpu);
-		return EXIT_UNUSABLE;
+		return complain("CPU %d is not one this process may run on", r->cpu);
 	}
 	bench_cpus_set(&cpus);
 	return 0;
@@ -316,6 +303,29 @@ static int run_chosen(struct request *r)
 	return result;
 }
 
+/* Found out before the measuring, not after it: an output that cannot be written. */
+static int try_output(const char *path)
+{
+	FILE *f = path && strcmp(path, "-") ? fopen(path, "ae") : NULL; /* keeps what is there */
+
+	if (path && strcmp(path, "-") && !f)
+		return complain("%s: %s", path, strerror(errno));
+	if (f)
+		fclose(f);
+	return 0;
+}
+
+static int try_outputs(const struct bench_options *o)
+{
+	int result = try_output(o->json);
+
+	if (!result)
+		result = try_output(o->csv);
+	if (!result && o->json && o->csv && same_file(o->json, o->csv))
+		result = complain("--json and --csv cannot both be %s", o->csv);
+	return result;
+}
+
 static int bench_benchmarks(struct request *r)
 {
 	struct bench_session *s = &r->session;
@@ -324,10 +334,15 @@ static int bench_benchmarks(struct request *r)
 
 	bench_machine_read(&s->machine);
 	result = place(r);
+	if (!result)
+		result = try_outputs(&s->options);
 	if (result)
 		return result;
 	handle_signals();
 	result = run_chosen(r);
+	if (!result && !s->n_records && s->options.filter)
+		result = refuse("no case has in its name what --filter asks for:",
+				s->options.filter);
 	if (s->options.json && bench_write_json(s, name, s->options.json))
 		result = EXIT_UNUSABLE;
 	if (s->options.csv && bench_write_csv(s, s->options.csv))
@@ -352,7 +367,7 @@ static int compare(int argc, char **argv)
 			files[n++] = argv[i];
 	}
 	if (n != 2)
-		return refuse("compare takes two files:", "OLD.json NEW.json");
+		return complain("compare takes two files, OLD.json NEW.json");
 	return bench_compare(files[0], files[1], stdout, markdown);
 }
 
@@ -362,6 +377,8 @@ int cmd_bench(int argc, char **argv)
 	int result;
 
 	if (argc >= 2 && !strcmp(argv[1], "list")) {
+		if (argc > 2)
+			return refuse("list takes nothing, not", argv[2]);
 		list(stdout);
 		return EXIT_SAME;
 	}
