@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spin.c - the waiting half of spin.h. */
 #include "base/spin.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -14,6 +15,7 @@ void sm__spin_lock_slow(struct sm__spin *lock)
 {
 	int saved = errno;
 
+	sm__thread_leave();
 	for (int i = 0; i < SPIN_LIMIT; i++) {
 		if (!atomic_load_explicit(&lock->word, memory_order_relaxed) &&
 		    sm__spin_trylock(lock))

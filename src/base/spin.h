@@ -4,6 +4,7 @@
  * sleeps on a futex, because the holder may have been preempted.
  *
  * I1 0 free, 1 held, 2 held and somebody may sleep.
+ * I2 Who has to wait leaves the guest that runs on its thread first (thread.h I1).
  * G1 What was written under the lock is seen by its next holder.
  */
 #ifndef SM_BASE_SPIN_H

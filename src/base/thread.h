@@ -4,7 +4,8 @@
  *
  * I1 Every ordinary public call starts with sm__thread_enter(); it costs two thread-local loads of one
  *    line. Guest code that runs on the thread (a room above registered how to leave it) is left: no
- *    call of the library waits while others wait for the thread's guest.
+ *    call of the library waits while others wait for the thread's guest. A call that does not leave it
+ *    at the start does so before it waits: sm__thread_leave(); a spin lock does when it is not free.
  * I2 A signal handler never attaches: it asks sm__thread_attached() and answers -EAGAIN if not. On an
  *    attached thread it may read under RCU, on a sigaltstack too: attachment is by thread, not by stack.
  * I3 The flag is set last when attaching and cleared first when detaching, so a handler that
@@ -22,12 +23,18 @@ extern _Thread_local void (*sm__thread_leave_guest)(void)
 	__attribute__((tls_model("initial-exec")));
 int sm__thread_attach_slow(void);
 
+/* Before anything that may wait, in the one call that lets the guest run on meanwhile (sm_tlb_fill). */
+static inline void sm__thread_leave(void)
+{
+	if (sm__unlikely(sm__thread_leave_guest))
+		sm__thread_leave_guest();
+}
+
 static inline void sm__thread_enter(void)
 {
 	if (sm__unlikely(!sm__thread_is_attached))
 		(void)sm__thread_attach_slow();
-	if (sm__unlikely(sm__thread_leave_guest))
-		sm__thread_leave_guest();
+	sm__thread_leave();
 }
 
 static inline bool sm__thread_attached(void)
