@@ -142,6 +142,9 @@ struct sm__pt_near {
 };
 int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
 		     struct sm__slot *slot);
+/* Only if that table is remembered and still linked: then without a walk. */
+bool sm__pt_lock_known(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
+		       struct sm__slot *slot);
 void sm__pt_unlock(struct sm__slot *slot);
 /* The table, locked, has been unlinked. It is freed after a grace period that begins later. */
 static inline void sm__pt_died(struct sm__mm *mm, struct sm__frame *table)
@@ -166,9 +169,57 @@ static inline void sm__pt_filled(struct sm__mm *mm, struct sm__slot *slot, unsig
 	slot->table->table.used = (uint16_t)(slot->table->table.used + n);
 }
 
-/* The entry that translates addr right now, without a lock; 0 where there is none. *level: 0 or 1.
- * Context: RCU read section. */
-sm__pte sm__pt_read(struct sm__mm *mm, sm_addr addr, _Atomic uint64_t **entry, unsigned *level);
+/*
+ * The entry that translates addr right now, without a lock; 0 where there is none. *level: 0 or 1.
+ * Context: RCU read section. Cost: four dependent loads; inlined, because it is most of a fill.
+ */
+static inline sm__pte sm__pt_read(struct sm__mm *mm, sm_addr addr, _Atomic uint64_t **entry,
+				  unsigned *level)
+{
+	unsigned shift = mm->page_shift;
+	char *base = mm->pool->base;
+	uint64_t page = addr >> shift;
+	uint32_t table = mm->root;
+	sm__pte e = 0;
+
+#pragma GCC unroll 4
+	for (unsigned l = SM__PT_LEVELS; l-- > 0;) {
+		_Atomic uint64_t *at = (_Atomic uint64_t *)(base + ((uint64_t)table << shift)) +
+				       (page >> 9 * l & (SM__PT_ENTRIES - 1));
+
+		/* acquire: pairs with the release store that linked the table or frame */
+		e = atomic_load_explicit(at, memory_order_acquire);
+		*entry = at;
+		*level = l;
+		if (!e || (e & SM__PTE_PS))
+			break;
+		table = sm__pte_pfn(e);
+	}
+	return e;
+}
+/*
+ * The same, and remembers the table for sm__pt_lock_known: deaths is read first, so a table that is
+ * reached had not died when it was.
+ */
+static inline sm__pte sm__pt_peek(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
+				  unsigned *level)
+{
+	_Atomic uint64_t *entry;
+	sm__pte e;
+
+	/* acquire: pairs with the release in sm__pt_died */
+	near->deaths = atomic_load_explicit(&mm->deaths, memory_order_acquire);
+	e = sm__pt_read(mm, addr, &entry, level);
+	near->table = NULL;
+	if (!*level) {
+		near->base = SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1));
+		near->entries = entry - sm__pt_index(mm, addr, 0);
+		near->table =
+			sm__frame(mm->pool, (uint32_t)(((char *)near->entries - mm->pool->base) >>
+						       mm->page_shift));
+	}
+	return e;
+}
 /* Unlinks the level-0 table at addr and its parents as far as they are empty; into the gather. */
 void sm__pt_free_empty(struct sm__mm *mm, sm_addr addr, struct sm__mmu_gather *g);
 /* Unlinks all empty tables when there are many of them. */

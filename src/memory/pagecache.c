@@ -3,6 +3,7 @@
 #include "memory/pagecache.h"
 #include "base/delay.h"
 #include "base/inject.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -187,6 +188,7 @@ uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index)
 		pfn = sm__pages_get(pages, index);
 		if (pfn)
 			return pfn;
+		sm__thread_leave();
 		pfn = sm__frame_alloc(pool, SM__ALLOC_ZERO);
 		if (!pfn)
 			return 0;

@@ -26,6 +26,7 @@
 #include "memory/gather.h"
 #include "base/delay.h"
 #include "base/rcu.h"
+#include "base/thread.h"
 
 #include <string.h>
 
@@ -144,6 +145,7 @@ static int prepare_swapped(struct sm__page_fault *pf, sm__pte e)
 	}
 	sm__swap_get(m, sm__pte_payload(e));
 	sm__pt_unlock(&slot);
+	sm__thread_leave();
 	err = make_fresh(pf, 0) ? sm__swap_in(m, sm__pte_payload(e), pf->fresh) : 0;
 	sm__swap_free(m, sm__pte_payload(e));
 	if (!pf->fresh)
@@ -197,6 +199,7 @@ static void replace(struct sm__page_fault *pf, struct sm__slot *slot)
 	/* Straight into the entry: used stays as it was, it is filled again before the unlock. */
 	atomic_store_explicit(slot->entry, 0, memory_order_release);
 	sm__delay();
+	sm__thread_leave();
 	sm__tlb_wait(&pf->mm->tlb,
 		     sm__tlb_shoot(&pf->mm->tlb, page, page + (1ull << pf->mm->page_shift)));
 	atomic_store_explicit(&frame_of(pf, pf->fresh)->flags, SM__F_ANON, memory_order_relaxed);
@@ -228,12 +231,16 @@ static unsigned window(const struct sm__page_fault *pf, unsigned *nr)
 	return (unsigned)back;
 }
 
-/* What the entry of a page of the object allows from the start. */
+/*
+ * What the entry of a page of the object allows from the start. A is set in the neighbours too, as
+ * Linux does on x86-64: the first use of each then takes a walk, not a fault, and ageing
+ * (MADV_COLD, reclaim) clears it where nobody comes.
+ */
 static uint64_t object_bits(const struct sm__page_fault *pf)
 {
 	if (unnoticed(pf))
-		return perms_of(pf) | SM__PTE_D;
-	return perms_of(pf) & ~SM__PTE_W;
+		return perms_of(pf) | SM__PTE_A | SM__PTE_D;
+	return (perms_of(pf) & ~SM__PTE_W) | SM__PTE_A;
 }
 
 /* Maps the object's pages around addr where nothing is. AGAIN: the one at addr has gone meanwhile.
@@ -258,10 +265,9 @@ static int enter_around(struct sm__page_fault *pf, struct sm__slot *slot)
 			continue;
 		if (i == back) {
 			found = true;
-			extra = SM__PTE_A;
 			if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf)) {
 				sm__frame_set(frame_of(pf, pfn), SM__F_DIRTY);
-				extra |= SM__PTE_W | SM__PTE_D;
+				extra = SM__PTE_W | SM__PTE_D;
 			}
 		}
 		/* release: pairs with the walkers; used is counted once, below */
@@ -370,16 +376,46 @@ static int install(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
 
 /* ---------------------------------------------------------------- the fault */
 
+/* The entry without a lock; the first time the caller may have looked already. */
 static sm__pte peek(struct sm__page_fault *pf)
 {
-	_Atomic uint64_t *entry;
 	unsigned level;
-	sm__pte e;
 
-	sm__rcu_read_lock();
-	e = sm__pt_read(pf->mm, pf->addr, &entry, &level);
-	sm__rcu_read_unlock();
-	return e;
+	if (!pf->peeked) {
+		sm__rcu_read_lock();
+		pf->entry = sm__pt_peek(pf->mm, pf->addr, &pf->near, &level);
+		sm__rcu_read_unlock();
+	}
+	pf->peeked = false;
+	return pf->entry;
+}
+
+static int lock_entry(struct sm__page_fault *pf, struct sm__slot *slot)
+{
+	if (sm__pt_lock_known(pf->mm, pf->addr, &pf->near, slot))
+		return 0;
+	return sm__pt_lock(pf->mm, pf->addr, true, slot);
+}
+
+/* The table is locked: installs if the entry is still what was prepared for. */
+static int install_locked(struct sm__page_fault *pf, struct sm__slot *slot)
+{
+	int out = AGAIN;
+
+	if (atomic_load_explicit(slot->entry, memory_order_relaxed) == pf->entry)
+		out = install(pf, slot, pf->entry);
+	pf->entry = slot->level ? 0 : atomic_load_explicit(slot->entry, memory_order_relaxed);
+	sm__pt_unlock(slot);
+	return out;
+}
+
+static bool map_huge(struct sm__page_fault *pf)
+{
+	if (!pf->huge || pf->access != SM_ACCESS_WRITE)
+		return false;
+	/* 2 MiB are zeroed: nobody should wait that long for the guest. */
+	sm__thread_leave();
+	return sm__mm_map_huge(pf);
 }
 
 enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
@@ -392,19 +428,12 @@ enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
 		struct sm__slot slot;
 		sm__pte e = peek(pf);
 
-		if (!e && pf->huge && pf->access == SM_ACCESS_WRITE && sm__mm_map_huge(pf))
+		if (!e && map_huge(pf))
 			return SM__PAGE_DONE;
 		out = prepare(pf, e);
 		if (out == GO) {
 			sm__delay();
-			out = AGAIN;
-			if (sm__pt_lock(pf->mm, pf->addr, true, &slot)) {
-				out = SM__PAGE_NOMEM;
-			} else {
-				if (atomic_load_explicit(slot.entry, memory_order_relaxed) == e)
-					out = install(pf, &slot, e);
-				sm__pt_unlock(&slot);
-			}
+			out = lock_entry(pf, &slot) ? SM__PAGE_NOMEM : install_locked(pf, &slot);
 		}
 		drop_prepared(pf);
 	} while (out == AGAIN);
@@ -434,23 +463,76 @@ static char *host_of(struct sm__mm *mm, sm__pte e, unsigned level, sm_addr addr)
 	       (addr & (sm__pt_span(mm, level) - 1));
 }
 
-void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access)
+/* The page at addr, if its entry translates and its place in the TLB is free. */
+static bool fill_neighbour(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, sm__pte e)
 {
-	_Atomic uint64_t *entry;
+	const struct sm_tlb_entry *t = sm__tlb_entry(tlb, addr);
+	unsigned perms = tlb_perms(e);
+
+	if (!perms || (t->tag[0] & t->tag[1] & t->tag[2]) != UINT64_MAX)
+		return false;
+	sm__tlb_insert(tlb, addr, sm__frame_ptr(mm->pool, sm__pte_pfn(e)), perms);
+	return true;
+}
+
+/*
+ * The run of pages around addr, within the aligned 16, that can be had for nothing: their entries
+ * lie in one or two lines that the walk has just read, and their places in the TLB hold no
+ * translation. A TLB that is full costs two looks.
+ */
+static void fill_around(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr,
+			_Atomic uint64_t *entry)
+{
+	sm_addr page = addr & tlb->page_mask, size = 1ull << mm->page_shift;
+	int at = (int)(page >> mm->page_shift & (SM__AROUND - 1));
+
+	for (int i = 1; at + i < SM__AROUND; i++)
+		if (!fill_neighbour(mm, tlb, page + (unsigned)i * size,
+				    atomic_load_explicit(entry + i, memory_order_acquire)))
+			break;
+	for (int i = 1; i <= at; i++)
+		if (!fill_neighbour(mm, tlb, page - (unsigned)i * size,
+				    atomic_load_explicit(entry - i, memory_order_acquire)))
+			break;
+}
+
+void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
+		  struct sm__page_seen *seen)
+{
+	void *host = NULL;
 	unsigned level, perms;
-	char *host;
 	sm__pte e;
 
+	seen->entry = 0;
+	seen->near.table = NULL;
 	if (addr >= sm__mm_limit(mm))
 		return NULL;
+	/* The section spans all reads: the table may be unlinked meanwhile. */
 	sm__rcu_read_lock();
-	e = sm__pt_read(mm, addr, &entry, &level);
-	sm__rcu_read_unlock();
+	e = seen->entry = sm__pt_peek(mm, addr, &seen->near, &level);
 	perms = tlb_perms(e);
-	if (!(perms & access))
+	if (perms & access) {
+		host = host_of(mm, e, level, addr);
+		sm__tlb_insert(tlb, addr, host, perms);
+		if (!level)
+			fill_around(mm, tlb, addr, seen->near.entries + sm__pt_index(mm, addr, 0));
+		tlb->fills++;
+	}
+	sm__rcu_read_unlock();
+	return host;
+}
+
+void *sm__mm_enter(const struct sm__page_fault *pf, struct sm_tlb *tlb)
+{
+	unsigned perms = tlb_perms(pf->entry);
+	void *host;
+
+	/* It has waited: what the entry said may have been taken away, and the TLB not asked. */
+	if (!sm__tlb_runs(tlb) || !(perms & pf->access))
 		return NULL;
-	host = host_of(mm, e, level, addr);
-	sm__tlb_insert(tlb, addr, host, perms);
+	host = host_of(pf->mm, pf->entry, 0, pf->addr);
+	sm__tlb_insert(tlb, pf->addr, host, perms);
+	tlb->fills++;
 	return host;
 }
 

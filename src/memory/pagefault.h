@@ -33,6 +33,14 @@ struct sm__page_fault {
 
 	bool major; /* out: had to read */
 
+	/*
+	 * The entry and its table. In, with peeked: what a walk just now has found; out, when done:
+	 * as the access is allowed, 0 where the page is not a small one.
+	 */
+	bool peeked;
+	sm__pte entry;
+	struct sm__pt_near near;
+
 	/* between prepare and install */
 	uint32_t fresh;	 /* a frame for a private copy */
 	uint32_t source; /* of the object, to copy from */
@@ -43,11 +51,21 @@ struct sm__page_fault {
 /* Context: no lock of memory, no RCU section; may wait for TLBs with one table locked (COW). */
 enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf);
 
+/* What a fill that found no translation hands on to the fault. */
+struct sm__page_seen {
+	sm__pte entry;
+	struct sm__pt_near near;
+};
+
 /*
- * Fills a TLB from the entry as it is now. Return: the host address, or NULL when it takes a fault.
- * Context: tlb is running on this thread.
+ * Fills a TLB from the entry as it is now, and free places of it from the entries beside that one.
+ * Return: the host address, or NULL when it takes a fault. Context: tlb is running on this thread.
  */
-void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access);
+void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
+		  struct sm__page_seen *seen);
+/* The same from the entry that a fault has made, if tlb has been running since before the fault
+ * began. */
+void *sm__mm_enter(const struct sm__page_fault *pf, struct sm_tlb *tlb);
 
 /*
  * Host address of addr with the table locked, so that nobody can take the page away: for copies and

@@ -13,6 +13,7 @@
 #include "memory/gather.h"
 #include "memory/pagecache.h"
 #include "base/inject.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -153,6 +154,7 @@ int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
 	/* relaxed: only a hint that was set, and is taken back, under memory->lock */
 	if (atomic_load_explicit(&mm->last_mapped, memory_order_relaxed) == pages)
 		return 0;
+	sm__thread_leave();
 	fresh = sm__inject_fail() ? NULL : malloc(sizeof(*fresh));
 	if (!fresh)
 		return -ENOMEM;

@@ -6,6 +6,7 @@
  */
 #include "memory/frame.h"
 #include "base/inject.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,6 +138,8 @@ static bool grow(struct sm__pool *pool)
 	uint32_t first;
 	bool ok;
 
+	/* Milliseconds, where the host must make the memory first. */
+	sm__thread_leave();
 	sm__spin_lock(&pool->lock);
 	first = pool->top;
 	if (first == pool->nr) {

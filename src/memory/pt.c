@@ -163,10 +163,13 @@ int sm__pt_lock(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slo
  * A table that is still linked is locked without a walk. If deaths has not changed inside the read
  * section, the table had not been freed when the section began, and cannot be before it ends.
  */
-static bool lock_known(struct sm__mm *mm, struct sm__pt_near *near)
+bool sm__pt_lock_known(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
+		       struct sm__slot *slot)
 {
 	bool linked = false;
 
+	if (!near->table || near->base != SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1)))
+		return false;
 	sm__rcu_read_lock();
 	/* acquire: pairs with the release in sm__pt_died */
 	if (atomic_load_explicit(&mm->deaths, memory_order_acquire) == near->deaths) {
@@ -177,27 +180,25 @@ static bool lock_known(struct sm__mm *mm, struct sm__pt_near *near)
 			sm__spin_unlock(&near->table->table.lock);
 	}
 	sm__rcu_read_unlock();
+	slot->table = near->table;
+	slot->entry = near->entries + sm__pt_index(mm, addr, 0);
+	slot->level = 0;
 	return linked;
 }
 
 int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
 		     struct sm__slot *slot)
 {
-	sm_addr base = SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1));
 	int err;
 
-	if (near->table && near->base == base && lock_known(mm, near)) {
-		slot->table = near->table;
-		slot->entry = near->entries + sm__pt_index(mm, addr, 0);
-		slot->level = 0;
+	if (sm__pt_lock_known(mm, addr, near, slot))
 		return 0;
-	}
 	err = sm__pt_lock(mm, addr, false, slot);
 	near->table = NULL;
 	if (!err && !slot->level) {
 		near->table = slot->table;
 		near->entries = slot->entry - sm__pt_index(mm, addr, 0);
-		near->base = base;
+		near->base = SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1));
 		/* relaxed: the table is locked and linked, its death comes later */
 		near->deaths = atomic_load_explicit(&mm->deaths, memory_order_relaxed);
 	}
@@ -212,21 +213,6 @@ int sm__pt_lock_pmd(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot 
 void sm__pt_unlock(struct sm__slot *slot)
 {
 	sm__spin_unlock(&slot->table->table.lock);
-}
-
-sm__pte sm__pt_read(struct sm__mm *mm, sm_addr addr, _Atomic uint64_t **entry, unsigned *level)
-{
-	uint32_t table = mm->root;
-
-	for (*level = SM__PT_LEVELS - 1;; --*level) {
-		sm__pte e;
-
-		*entry = entry_at(mm, table, addr, *level);
-		e = load(*entry);
-		if (!e || !*level || (e & SM__PTE_PS))
-			return e;
-		table = sm__pte_pfn(e);
-	}
 }
 
 /* Unlinks the table of level `level` at addr if it is empty. True: its parent may be empty now. */

@@ -220,17 +220,6 @@ void sm__tlb_checkpoint(struct sm_tlb *tlb)
 		catch_up(tlb, __atomic_load_n(tlb->generation, __ATOMIC_SEQ_CST));
 }
 
-void sm__tlb_insert(struct sm_tlb *tlb, sm_addr addr, void *host, unsigned perms)
-{
-	sm_addr page = addr & tlb->page_mask;
-	struct sm_tlb_entry *e = &tlb->entries[(page >> tlb->page_shift) & (SM_TLB_ENTRIES - 1)];
-
-	for (unsigned k = 0; k < 3; k++)
-		e->tag[k] = perms & (1u << k) ? page : UINT64_MAX;
-	e->addend = ((uintptr_t)host & tlb->page_mask) - page;
-	tlb->fills++;
-}
-
 /* ---------------------------------------------------------------- the shooter */
 
 uint64_t sm__tlb_shoot(struct sm__tlb_domain *d, sm_addr start, sm_addr end)

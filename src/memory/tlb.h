@@ -15,6 +15,10 @@
  *    the new generation, or the shooter sees it running. (Both miss each other: impossible.)
  * I4 ring[g % 64] names what generation g took away; a reader who may have been lapped drops all.
  * I5 Nobody waits for a lock, or for an acknowledgement, while its own TLB is running.
+ * I6 A translation is inserted only if the TLB has been running, without a pause, since before the
+ *    entry was read, lock-free or under its table's lock: who takes it away changes the entry
+ *    later, so publishes a generation that this TLB has not seen, finds it running, and waits.
+ *    This holds for any number of entries, not only for the one that was asked for.
  */
 #ifndef SM_MEMORY_TLB_H
 #define SM_MEMORY_TLB_H
@@ -58,8 +62,31 @@ void sm__tlb_wait(struct sm__tlb_domain *d, uint64_t generation);
 void sm__tlb_park_current(void);
 /* Back to running. False: the TLB was idle. */
 bool sm__tlb_resume(struct sm_tlb *tlb);
-/* Remembers a translation. Context: tlb is running. perms: sm_access bits. */
-void sm__tlb_insert(struct sm_tlb *tlb, sm_addr addr, void *host, unsigned perms);
+/* Whether the TLB, of the calling thread, still runs: a call may have had to wait since it did. */
+static inline bool sm__tlb_runs(const struct sm_tlb *tlb)
+{
+	/* relaxed: only its own thread changes it */
+	return __atomic_load_n(&tlb->state, __ATOMIC_RELAXED) == SM__TLB_RUNNING;
+}
+
+static inline struct sm_tlb_entry *sm__tlb_entry(struct sm_tlb *tlb, sm_addr addr)
+{
+	return &tlb->entries[(addr >> tlb->page_shift) & (SM_TLB_ENTRIES - 1)];
+}
+
+/*
+ * Remembers a translation. perms: sm_access bits, not 0.
+ * Context: tlb has been running since before the page-table entry was read (I6).
+ */
+static inline void sm__tlb_insert(struct sm_tlb *tlb, sm_addr addr, void *host, unsigned perms)
+{
+	sm_addr page = addr & tlb->page_mask;
+	struct sm_tlb_entry *e = sm__tlb_entry(tlb, page);
+
+	for (unsigned k = 0; k < 3; k++)
+		e->tag[k] = perms & (1u << k) ? page : UINT64_MAX;
+	e->addend = ((uintptr_t)host & tlb->page_mask) - page;
+}
 /* No running TLB may be this thread's: for assertions. */
 bool sm__tlb_is_quiet(void);
 

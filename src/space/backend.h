@@ -69,12 +69,23 @@ struct sm__fault {
 	struct sm__vma *vma; /* stable until fault() returns */
 	sm_addr addr;	     /* as given */
 	enum sm_access access;
-	bool under_vma;			  /* VMA lock held, mmap_lock not */
-	unsigned tries;			  /* how often it has started anew */
-	bool major;			  /* set by the backend */
+	bool under_vma; /* VMA lock held, mmap_lock not */
+	unsigned tries; /* how often it has started anew */
+	bool major;	/* set by the backend */
+	/*
+	 * sm_tlb_fill: tlb runs on this thread, and goes on running as long as nothing is waited
+	 * for; seen is what its walk found. host: set when the backend has put the page into tlb.
+	 */
+	struct sm_tlb *tlb;
+	const void *seen;
+	void *host;
 	int (*wait)(struct sm__fault *f); /* set with SM__FAULT_WAIT: 0, or -ENOMEM or -EIO */
 	void *priv[6];
 };
+
+/* sm_fault for a TLB that runs: see above. Return: the host address when the TLB has it, else NULL. */
+void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, const void *seen,
+		     struct sm_fault_result *r);
 
 struct sm__advise; /* advice.h */
 

@@ -336,6 +336,7 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	struct sm__mm *mm = f->space->backend_state;
 	struct sm__vma *v = f->vma;
 	struct sm__page_fault pf;
+	enum sm__page_outcome out;
 
 	if (!f->tries)
 		f->priv[FILE_HELD] = f->priv[FETCHED] = f->priv[FETCH_ERROR] =
@@ -355,6 +356,14 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	pf.major = f->priv[FETCHED];
 	pf.pages = NULL;
 	pf.index = 0;
+	pf.peeked = f->seen;
+	if (f->seen) {
+		const struct sm__page_seen *seen = f->seen;
+
+		pf.entry = seen->entry;
+		pf.near = seen->near;
+		f->seen = NULL; /* old when the fault starts anew */
+	}
 	if (v->file) {
 		pf.index = sm__index_of(v, f->addr, mm->page_shift);
 		pf.pages = sm__pages_bound(v->file);
@@ -366,7 +375,10 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 		if (sm__pages_add_mapper(pf.pages, mm))
 			return no_memory(f);
 	}
-	return translate(f, &pf, sm__mm_fault(&pf));
+	out = sm__mm_fault(&pf);
+	if (f->tlb && out == SM__PAGE_DONE)
+		f->host = sm__mm_enter(&pf, f->tlb);
+	return translate(f, &pf, out);
 }
 
 static bool soft_marked(const struct sm__fault *f)

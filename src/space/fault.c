@@ -14,6 +14,8 @@
 #include "base/thread.h"
 #include "space/vma_lock.h"
 
+#include <samara/tlb.h>
+
 #include <errno.h>
 #include <signal.h>
 
@@ -240,6 +242,7 @@ static enum outcome under_mmap_lock(struct sm__fault *f, struct sm_fault_result 
 	bool grew = false;
 	struct sm__op op;
 
+	sm__thread_leave();
 	sm__op_init(&op, s, SM_CALL_FAULT);
 	f->under_vma = false;
 	*r = signal_at(f->addr, SIGSEGV, SEGV_MAPERR);
@@ -385,33 +388,62 @@ static enum outcome under_vma_lock(struct sm__fault *f, struct sm_fault_result *
 	return AGAIN_UNDER_MMAP;
 }
 
-struct sm_fault_result sm_fault(struct sm_space *s, sm_addr addr, enum sm_access access)
+/* Whole: space, addr, access, tlb and seen are filled in. */
+static void perform(struct sm__fault *f, struct sm_fault_result *r)
 {
-	struct sm__fault f;
-	struct sm_fault_result r;
+	struct sm_space *s = f->space;
 	enum outcome o;
 
-	sm__thread_enter();
 	count(&sm__counts(s)->faults);
-	if (addr >= s->o.range_end)
-		return signal_at(addr, SIGSEGV, SEGV_MAPERR);
-	f.space = s;
-	f.vma = NULL;
-	f.addr = addr;
-	f.access = access;
-	f.tries = 0;
-	f.major = false;
-	f.wait = NULL;
+	f->vma = NULL;
+	f->tries = 0;
+	f->major = false;
+	f->wait = NULL;
+	f->host = NULL;
+	if (f->addr >= s->o.range_end) {
+		*r = signal_at(f->addr, SIGSEGV, SEGV_MAPERR);
+		return;
+	}
 	for (;;) {
-		o = s->design.fault != SM_FAULT_NONE ? under_vma_lock(&f, &r) : AGAIN_UNDER_MMAP;
+		o = s->design.fault != SM_FAULT_NONE ? under_vma_lock(f, r) : AGAIN_UNDER_MMAP;
 		if (o == AGAIN_UNDER_MMAP)
-			o = under_mmap_lock(&f, &r);
+			o = under_mmap_lock(f, r);
 		if (sm__likely(o == FINISHED))
-			return r;
-		f.tries++;
-		if (f.wait && f.wait(&f)) {
-			r = (struct sm_fault_result){ .error = -ENOMEM, .addr = addr };
-			return r;
+			return;
+		f->tries++;
+		sm__thread_leave();
+		if (f->wait && f->wait(f)) {
+			*r = (struct sm_fault_result){ .error = -ENOMEM, .addr = f->addr };
+			return;
 		}
 	}
+}
+
+struct sm_fault_result sm_fault(struct sm_space *s, sm_addr addr, enum sm_access access)
+{
+	struct sm_fault_result r;
+	struct sm__fault f;
+
+	sm__thread_enter();
+	f.space = s;
+	f.addr = addr;
+	f.access = access;
+	f.tlb = NULL;
+	f.seen = NULL;
+	perform(&f, &r);
+	return r;
+}
+
+void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, const void *seen,
+		     struct sm_fault_result *r)
+{
+	struct sm__fault f;
+
+	f.space = tlb->space;
+	f.addr = addr;
+	f.access = access;
+	f.tlb = tlb;
+	f.seen = seen;
+	perform(&f, r);
+	return f.host;
 }

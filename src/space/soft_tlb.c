@@ -28,6 +28,7 @@ struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_acc
 				   void **out)
 {
 	struct sm_fault_result r = { .addr = addr };
+	struct sm__page_seen seen;
 
 	*out = NULL;
 	/* Not sm__thread_enter: what is looked up here needs no lock, so nothing need be parked. */
@@ -38,11 +39,11 @@ struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_acc
 			r.error = -EINVAL;
 			return r;
 		}
-		*out = sm__mm_fill(tlb->space->backend_state, tlb, addr, access);
+		*out = sm__mm_fill(tlb->space->backend_state, tlb, addr, access, &seen);
 		if (*out)
 			return r;
-		r = sm_fault(tlb->space, addr, access);
-		if (r.error || r.signo || (r.flags & SM_FAULT_DEVICE))
+		*out = sm__fault_fill(tlb, addr, access, &seen, &r);
+		if (*out || r.error || r.signo || (r.flags & SM_FAULT_DEVICE))
 			return r;
 	}
 }

@@ -75,6 +75,15 @@ static void a_read_maps_the_pages_around_it(void **state)
 	assert_int_equal(get8(private, BASE + 16 * PAGE), 0x1010101010101010ull);
 	assert_int_equal(get8(private, BASE + 31 * PAGE), 0x1f1f1f1f1f1f1f1full);
 	assert_int_equal(sm__mm_rss(private->mm, SM__RSS_FILE), 16);
+	/* The neighbours are young, as on the kernel: a TLB has them without a fault. */
+	for (int i = 15; i < 33; i++) {
+		struct sm__slot slot;
+		void *p = sm__mm_hold(private->mm, BASE + i * PAGE, SM_ACCESS_READ, &slot);
+
+		assert_true(!!p == (i > 15 && i < 32));
+		if (p)
+			sm__pt_unlock(&slot);
+	}
 	/* The last group ends with the file. */
 	assert_int_equal(get8(private, BASE + 40 * PAGE), 0x2828282828282828ull);
 	assert_int_equal(sm__mm_rss(private->mm, SM__RSS_FILE), 16 + 9);

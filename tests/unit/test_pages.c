@@ -331,6 +331,60 @@ static void a_tlb_sees_what_the_space_shows(void **state)
 	sm_tlb_destroy(tlb);
 }
 
+static uint64_t *fill(struct sm_tlb *tlb, sm_addr at, enum sm_access access)
+{
+	void *p;
+	struct sm_fault_result r = sm_tlb_fill(tlb, at, access, &p);
+
+	assert_int_equal(r.error, 0);
+	assert_int_equal(r.signo, 0);
+	assert_ptr_equal(sm_translate(tlb, at, access), p);
+	return p;
+}
+
+/* tlb.h I6: a fault that waits for nothing puts its page into the TLB that runs on; one that waits
+ * parks it, and comes back. */
+static void a_fault_need_not_park(void **state)
+{
+	sm_addr a = map(0, 1100, RW, ANON);
+	struct sm_tlb *tlb, *other;
+	struct sm_space *child;
+
+	(void)state;
+	if (!strncmp(preset, "linux", 5))
+		return;
+	assert_int_equal(sm_tlb_create(s, &tlb), 0);
+	assert_int_equal(sm_tlb_create(s, &other), 0);
+	sm_tlb_run(tlb);
+	for (uint64_t i = 0; i < 1100; i++) {
+		uint64_t fills = tlb->fills;
+		uint64_t *p = sm_translate(tlb, a + i * PAGE, SM_ACCESS_WRITE);
+
+		p = p ? p : fill(tlb, a + i * PAGE, SM_ACCESS_WRITE);
+		*p = i;
+		assert_true(sm__tlb_runs(tlb));
+		assert_true(tlb->fills <= fills + 1);
+	}
+	child = sm_fork(s);
+	assert_non_null(child);
+	assert_false(sm__tlb_runs(tlb));
+	/* A copy replaces a translation: every TLB is told, this one too. */
+	*fill(tlb, a, SM_ACCESS_WRITE) = 77;
+	assert_true(sm__tlb_runs(tlb));
+	assert_int_equal(get(child, a), 0);
+	sm_space_destroy(child);
+	/* Last user: taken over in place. */
+	*fill(tlb, a + PAGE, SM_ACCESS_WRITE) = 78;
+	assert_true(sm__tlb_runs(tlb));
+	/* Another TLB that runs on the thread is left. */
+	sm_tlb_run(other);
+	assert_int_equal(*fill(other, a, SM_ACCESS_READ), 77);
+	assert_int_equal(*fill(tlb, a + PAGE, SM_ACCESS_READ), 78);
+	assert_false(sm__tlb_runs(other));
+	sm_tlb_destroy(tlb);
+	sm_tlb_destroy(other);
+}
+
 /* Pages of 16 and 64 KiB: everything is counted in the host's page size. */
 static void pages_may_be_larger(void **state)
 {
@@ -532,6 +586,7 @@ int main(void)
 	int failed = 0;
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(a_fault_need_not_park),
 		T(memory_keeps_what_is_written),
 		T(protection_holds_for_every_access),
 		T(fork_gives_both_the_same_and_keeps_them_apart),

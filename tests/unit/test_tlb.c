@@ -30,10 +30,11 @@ static int teardown(void **state)
 
 static void *fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access)
 {
+	struct sm__page_seen seen;
 	void *p;
 
 	assert_true(sm__tlb_resume(tlb));
-	p = sm__mm_fill(a.mm, tlb, addr, access);
+	p = sm__mm_fill(a.mm, tlb, addr, access, &seen);
 	if (p)
 		assert_ptr_equal(sm_translate(tlb, addr, access), p);
 	return p;
@@ -114,6 +115,66 @@ static void only_what_was_taken_away_is_dropped(void **state)
 	sm__tlb_free(tlb);
 }
 
+/* tlb.h I6: pages beside the one asked for come along, where their places are free. */
+static void a_fill_brings_free_neighbours(void **state)
+{
+	struct sm_tlb *tlb = sm__tlb_new(&a.mm->tlb, 12, NULL);
+	sm_addr live = BASE + (SM_TLB_ENTRIES + 8) * PAGE;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		if (i != 2)
+			put8(&a, BASE + i * PAGE, i);
+	(void)get8(&a, BASE + 7 * PAGE);
+	put8(&a, live, 99);
+	area_protect(&a, BASE + 6 * PAGE, BASE + 7 * PAGE, SM_PROT_READ);
+	sm_tlb_run(tlb);
+	assert_non_null(fill(tlb, live, SM_ACCESS_WRITE));
+	assert_non_null(fill(tlb, BASE + 5 * PAGE, SM_ACCESS_WRITE));
+	/* up to a place that holds another page, down to a page that is not there */
+	for (int i = 0; i < 20; i++) {
+		uint64_t *p = sm_translate(tlb, BASE + i * PAGE, SM_ACCESS_READ);
+
+		assert_true(!!p == (i > 2 && i < 8));
+		if (p)
+			assert_int_equal(*p, i);
+		assert_true(!!sm_translate(tlb, BASE + i * PAGE, SM_ACCESS_WRITE) == (p && i != 6));
+	}
+	assert_int_equal(*(uint64_t *)sm_translate(tlb, live, SM_ACCESS_WRITE), 99);
+	/* the aligned 16 end it */
+	assert_non_null(fill(tlb, BASE + 15 * PAGE, SM_ACCESS_READ));
+	assert_null(sm_translate(tlb, BASE + 16 * PAGE, SM_ACCESS_READ));
+	assert_non_null(sm_translate(tlb, BASE + 9 * PAGE, SM_ACCESS_READ));
+	assert_non_null(sm_translate(tlb, live, SM_ACCESS_READ));
+	sm_tlb_stop(tlb);
+	sm__tlb_free(tlb);
+}
+
+/* I2, I6: what came along goes like what was asked for. */
+static void neighbours_are_shot_down(void **state)
+{
+	struct sm_tlb *tlb = sm__tlb_new(&a.mm->tlb, 12, NULL);
+
+	(void)state;
+	for (int i = 0; i < 16; i++)
+		put8(&a, BASE + i * PAGE, i);
+	sm_tlb_run(tlb);
+	assert_non_null(fill(tlb, BASE, SM_ACCESS_WRITE));
+	assert_non_null(sm_translate(tlb, BASE + 9 * PAGE, SM_ACCESS_WRITE));
+	sm__tlb_park_current();
+	area_zap(&a, BASE + 9 * PAGE, BASE + 11 * PAGE, 0);
+	area_protect(&a, BASE + 12 * PAGE, BASE + 13 * PAGE, SM_PROT_READ);
+	assert_true(sm__tlb_resume(tlb));
+	for (int i = 0; i < 16; i++)
+		assert_true(!!sm_translate(tlb, BASE + i * PAGE, SM_ACCESS_READ) ==
+			    (i != 9 && i != 10 && i != 12));
+	assert_non_null(fill(tlb, BASE + 12 * PAGE, SM_ACCESS_READ));
+	assert_null(sm_translate(tlb, BASE + 12 * PAGE, SM_ACCESS_WRITE));
+	assert_null(sm_translate(tlb, BASE + 10 * PAGE, SM_ACCESS_READ));
+	sm_tlb_stop(tlb);
+	sm__tlb_free(tlb);
+}
+
 struct guest {
 	struct sm_tlb *tlb;
 	atomic_bool started, leave, stopped;
@@ -122,12 +183,13 @@ struct guest {
 
 static void *run_guest(void *arg)
 {
+	struct sm__page_seen seen;
 	struct guest *g = arg;
 	uint64_t *p;
 
 	sm__thread_enter();
 	sm_tlb_run(g->tlb);
-	p = sm__mm_fill(a.mm, g->tlb, BASE, SM_ACCESS_WRITE);
+	p = sm__mm_fill(a.mm, g->tlb, BASE, SM_ACCESS_WRITE, &seen);
 	if (!p)
 		return NULL;
 	*p = 1;
@@ -220,6 +282,8 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(a_fill_brings_free_neighbours),
+		T(neighbours_are_shot_down),
 		T(it_hits_only_what_the_entry_allows),
 		T(a_library_call_parks_and_a_fill_resumes),
 		T(only_what_was_taken_away_is_dropped),
