@@ -15,11 +15,16 @@ static int store(struct sm__change *c)
 	struct sm_space *s = c->op->space;
 	struct sm__name *old = c->vma->name;
 	struct sm__prep prep;
-	int err = sm__prepare(s, &prep, 1, 1);
+	int err;
 
+	sm__vma_start_write(s, c->vma);
+	if (old == c->name) {
+		sm__store_flags(s, c->vma, c->flags);
+		return 0;
+	}
+	err = sm__prepare(s, &prep, 1, 1);
 	if (err)
 		return err;
-	sm__vma_start_write(s, c->vma);
 	c->vma->flags = c->flags;
 	c->vma->name = sm__name_get(c->name);
 	sm__store(s, &prep, c->vma, NULL);

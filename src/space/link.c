@@ -4,7 +4,7 @@
  *
  * I1 After prepare, the announced changes cannot fail.
  * I2 A record is in the tree exactly as long as its VMA says so in `shown`; a replaced one waits for a
- *    grace period.
+ *    grace period. Flags alone change inside the record.
  * I3 A VMA is attached before the store that makes it visible, and marked detached after the change
  *    that made it invisible.
  */
@@ -47,7 +47,8 @@ void sm__show(const struct sm__vma *v, struct sm__shown *out)
 	out->value.node = (struct sm__tree_node *)&v->node;
 	out->start = v->start;
 	out->end = v->end;
-	out->flags = v->flags;
+	/* relaxed: the store in the tree publishes it */
+	atomic_store_explicit(&out->flags, v->flags, memory_order_relaxed);
 	out->pgoff = v->pgoff;
 	out->file = v->file;
 	out->tag = v->tag;
@@ -78,6 +79,17 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct
 	s->tree.ops->store(c, &item);
 	if (old)
 		sm_cache_free_rcu(s->shown_cache, old);
+}
+
+void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags)
+{
+	SM_ASSERT_MSG(s->design.vma_lock == SM_VMA_LOCK_NONE || sm__vma_is_stamped(s, v),
+		      "VMA %#llx changes without its write lock", (unsigned long long)v->start);
+	v->flags = flags;
+	sm__delay();
+	if (s->tree.ops->rcu)
+		/* release: pairs with sm__shown_flags (G3 of mmap_lock.h) */
+		atomic_store_explicit(&v->shown->flags, flags, memory_order_release);
 }
 
 void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,

@@ -2,10 +2,11 @@
 /*
  * lookup.c - questions about the map that wait for nobody.
  *
- * maple designs: the tree holds immutable records, so one load is one answer. Questions about more than
- * one record are validated against the sequence of mmap_lock.
+ * maple designs: the tree holds records of which only the flags, one word, may change; so one load is
+ * one answer. Questions about more than one record are validated against the sequence of mmap_lock.
  *
- * I1 sm_lookup: one tree load, one copy of an immutable record; no lock, no loop of its own.
+ * I1 sm_lookup: one tree load, one copy of a record with one load of its flags; no lock, no loop of its
+ *    own.
  * I2 sm_check_range: an answer that took several records is given only if no writer was inside from
  *    before the first load to after the last.
  * I3 An iteration shows a gap only if no writer was inside while the gap was looked at, or under
@@ -26,7 +27,7 @@ void sm__info_from_shown(const struct sm_space *s, const struct sm__shown *v,
 {
 	info->start = v->start;
 	info->end = v->end;
-	info->flags = v->flags;
+	info->flags = sm__shown_flags(v);
 	info->offset = v->file ? v->pgoff << s->page_shift : 0;
 	info->file = v->file;
 	info->tag = v->tag;
@@ -108,7 +109,7 @@ static int check_rcu(struct sm_space *s, sm_addr addr, sm_addr last, int access,
 
 		if (!v)
 			return -ENOMEM;
-		if (!grants(v->flags, access))
+		if (!grants(sm__shown_flags(v), access))
 			return -EACCES;
 		if (v->end - 1 >= last)
 			return 0;
@@ -189,6 +190,19 @@ static bool next_locked(struct sm_space *s, sm_addr addr, struct sm__shown *out)
 	return v != NULL;
 }
 
+/* The flags once, as everywhere: what is made of the copy is of one moment. */
+static void copy_shown(struct sm__shown *out, const struct sm__shown *v)
+{
+	out->value = v->value;
+	out->start = v->start;
+	out->end = v->end;
+	atomic_store_explicit(&out->flags, sm__shown_flags(v), memory_order_relaxed);
+	out->pgoff = v->pgoff;
+	out->file = v->file;
+	out->tag = v->tag;
+	out->name = v->name;
+}
+
 /*
  * The same without it. -EAGAIN: a writer kept interfering with a gap (I3). The record is copied; its
  * file and name live as long as the RCU section that the caller has opened.
@@ -201,7 +215,7 @@ static int next_rcu(struct sm_space *s, sm_addr addr, struct sm__shown *out)
 		struct sm__shown *v = shown_of(s->tree.ops->next_rcu(&s->tree, addr));
 
 		if (v)
-			*out = *v;
+			copy_shown(out, v);
 		if (v && v->start <= addr)
 			return 1;
 		if (steady && !sm__mmap_speculate_retry(&s->lock, seq))

@@ -77,12 +77,13 @@ static void put_line(struct sm__step_over *step, const struct sm__shown *v)
 {
 	struct writer *w = sm__container_of(step, struct writer, step);
 	const struct sm_file_info *f = v->file ? sm_file_info(v->file) : NULL;
+	uint64_t flags = sm__shown_flags(v);
 	bool named;
 	char head[160];
 	int n = snprintf(head, sizeof(head), "%08llx-%08llx %c%c%c%c %08llx %02x:%02x %llu ",
 			 (unsigned long long)v->start, (unsigned long long)v->end,
-			 v->flags & SM_VM_READ ? 'r' : '-', v->flags & SM_VM_WRITE ? 'w' : '-',
-			 v->flags & SM_VM_EXEC ? 'x' : '-', v->flags & SM_VM_MAYSHARE ? 's' : 'p',
+			 flags & SM_VM_READ ? 'r' : '-', flags & SM_VM_WRITE ? 'w' : '-',
+			 flags & SM_VM_EXEC ? 'x' : '-', flags & SM_VM_MAYSHARE ? 's' : 'p',
 			 (unsigned long long)(f ? v->pgoff << w->s->page_shift : 0),
 			 f ? f->dev_major : 0, f ? f->dev_minor : 0,
 			 (unsigned long long)(f ? f->ino : 0));

@@ -116,27 +116,18 @@ static void plan(struct protect *p, struct sm__step *step, struct sm__vma *v, ui
 	step->to = NULL;
 }
 
-/* The map's part: shape, flags, record. On failure nothing but splits has changed. */
+/* The map's part: shape, flags. On failure nothing but splits has changed. */
 static int set_flags(struct protect *p, struct sm__vma **v, sm_addr start, sm_addr end,
 		     uint64_t flags)
 {
-	struct sm_space *s = p->s;
-	struct sm__prep prep;
-	struct sm__vma *w;
 	int err = 0;
+	struct sm__vma *w = shape(p, *v, start, end, flags, &err);
 
-	w = shape(p, *v, start, end, flags, &err);
 	if (err)
 		return err;
 	*v = w;
-	if (w->flags == flags)
-		return 0;
-	err = sm__prepare(s, &prep, 1, 0);
-	if (err)
-		return err;
-	w->flags = flags;
-	sm__store(s, &prep, w, &p->c);
-	sm__unprepare(s, &prep);
+	if (w->flags != flags)
+		sm__store_flags(p->s, w, flags);
 	return 0;
 }
 

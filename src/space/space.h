@@ -189,6 +189,8 @@ void sm__unprepare(struct sm_space *s, struct sm__prep *p);
  */
 void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 	       struct sm__tree_cursor *c);
+/* Other flags and nothing else for a write-locked VMA: cannot fail, needs no preparation. */
+void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags);
 /* As store, for a VMA that is not in the tree yet: attaches it and counts it. */
 void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__tree_cursor *c);

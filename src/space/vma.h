@@ -29,11 +29,15 @@ struct sm__name {
 	char text[];
 };
 
-/* What RCU readers see of a VMA; immutable once the tree holds it. One cache line. */
+/*
+ * What RCU readers see of a VMA; immutable once the tree holds it, but for the flags. A reader who
+ * loads the flags once has what the area was at that moment, since nothing else of it can have changed:
+ * other changes are another record, and a record that was replaced changes no more. One cache line.
+ */
 struct sm__shown {
 	struct sm__tree_value value; /* value.node: of the VMA */
 	sm_addr start, end;
-	uint64_t flags;
+	_Atomic uint64_t flags; /* release: sm__store_flags; acquire: sm__shown_flags */
 	uint64_t pgoff;
 	struct sm_file *file;
 	uint64_t tag;
@@ -90,6 +94,12 @@ _Static_assert(sizeof(struct sm__vma) == 192 + SM__CACHELINE, "three lines and t
 static inline struct sm__vma *sm__vma_of(struct sm__tree_node *n)
 {
 	return n ? sm__container_of(n, struct sm__vma, node) : NULL;
+}
+
+static inline uint64_t sm__shown_flags(const struct sm__shown *v)
+{
+	/* acquire: pairs with sm__store_flags, so that the space's sequence read later shows its writer */
+	return atomic_load_explicit(&((struct sm__shown *)v)->flags, memory_order_acquire);
 }
 
 static inline uint64_t sm__vma_size(const struct sm__vma *v)
