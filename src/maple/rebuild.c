@@ -174,8 +174,8 @@ static unsigned int leaf_row(struct rebuild *r, struct sm__entry *row)
 	}
 	if (i < b->n && b->entry[i].first <= c->last) {
 		if (b->last[i] > c->last)
-			row[n++] =
-				(struct sm__entry){ c->last + 1, b->last[i], sm__leaf_value(b, i) };
+			row[n++] = (struct sm__entry){ c->last + 1, b->last[i],
+						       sm__write_side(w, 1, b, i) };
 		i++;
 	}
 	return n + put_leaf(row + n, b, i, b->n);

@@ -97,6 +97,16 @@ struct sm__leaf *sm__write_seek(struct sm_cursor *c)
 	return sm__path_walk(c->tree, &c->path, c->index);
 }
 
+/* A store as it is asked for; what a leaf makes of it is for classify(). Not zeroed: every store comes here. */
+static void write_init(struct sm__write *w, struct sm_cursor *c, void *entry, void *const side[2])
+{
+	w->c = c;
+	w->tree = c->tree;
+	w->entry = entry;
+	w->side[0] = side[0];
+	w->side[1] = side[1];
+}
+
 /* What the store makes of the leaf at slot[0]: from, to, fresh, kind. */
 static void classify(struct sm__write *w)
 {
@@ -108,6 +118,8 @@ static void classify(struct sm__write *w)
 
 	while (to < n && l->entry[to].first <= c->last)
 		to++;
+	w->from = from;
+	w->to = to;
 	if (from == to) {
 		if (!w->entry) {
 			w->kind = SM__WRITE_NOTHING;
@@ -116,16 +128,14 @@ static void classify(struct sm__write *w)
 	} else if (l->entry[from].first < c->index) {
 		before = true;
 		*f++ = (struct sm__entry){ l->entry[from].first, c->index - 1,
-					   sm__leaf_value(l, from) };
+					   sm__write_side(w, 0, l, from) };
 	}
 	if (w->entry)
 		*f++ = (struct sm__entry){ c->index, c->last, w->entry };
 	w->rest = to > from && l->last[to - 1] > c->last;
 	if (w->rest)
 		*f++ = (struct sm__entry){ c->last + 1, l->last[to - 1],
-					   sm__leaf_value(l, to - 1) };
-	w->from = from;
-	w->to = to;
+					   sm__write_side(w, 1, l, to - 1) };
 	w->before = before;
 	w->nr_fresh = (unsigned int)(f - w->fresh);
 	if (w->entry && to - from == 1 && !before && !w->rest && l->entry[from].first == c->index &&
@@ -271,13 +281,21 @@ static int write_first(struct sm__write *w)
 	return 0;
 }
 
+static void *const no_sides[2];
+
 int sm__write_at(struct sm_cursor *c, void *entry)
 {
-	struct sm__write w = { .c = c, .tree = c->tree, .entry = entry };
+	return sm__write_cut(c, entry, no_sides);
+}
+
+int sm__write_cut(struct sm_cursor *c, void *entry, void *const side[2])
+{
+	struct sm__write w;
 	struct sm__leaf *l;
 	void *replaced;
 	int ret = 0;
 
+	write_init(&w, c, entry, side);
 	if (!c->path.height) {
 		c->replaced = NULL;
 		if (entry)
@@ -318,8 +336,9 @@ int sm__write_at(struct sm_cursor *c, void *entry)
 
 void sm__write_need(struct sm_cursor *c, void *entry, unsigned int need[2])
 {
-	struct sm__write w = { .c = c, .tree = c->tree, .entry = entry };
+	struct sm__write w;
 
+	write_init(&w, c, entry, no_sides);
 	need[0] = need[1] = 0;
 	if (!c->path.height) {
 		need[0] = entry != NULL;

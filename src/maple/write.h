@@ -44,6 +44,8 @@ struct sm__write {
 	struct sm_cursor *c;
 	struct sm_maple *tree;
 	void *entry;
+	/* What takes the place of the values that are cut: in front of the range, behind it. NULL: they stay. */
+	void *side[2];
 	enum sm__write_kind kind;
 	/* Entries [from, to) of the leaf give way to fresh[0..nr_fresh). */
 	unsigned int from, to, nr_fresh;
@@ -51,6 +53,13 @@ struct sm__write {
 	bool before; /* fresh[0] is what remains in front of an overwritten one */
 	bool rest;   /* the last fresh entry is what remains behind one */
 };
+
+/* The value of what is left of entry i of l, in front of the range (0) or behind it (1). */
+static inline void *sm__write_side(const struct sm__write *w, unsigned int side,
+				   const struct sm__leaf *l, unsigned int i)
+{
+	return w->side[side] ? w->side[side] : sm__leaf_value(l, i);
+}
 
 /* Fills leaf[0..n) from entries and the rest with what I1 of node.h asks for. */
 void sm__leaf_fill(struct sm__leaf *l, const struct sm__entry *e, unsigned int n);
@@ -67,6 +76,12 @@ int sm__rebuild(struct sm__write *w);
 
 /* sm_cursor_store without the checks of arguments; the path is valid and slot[0] is its place. */
 int sm__write_at(struct sm_cursor *c, void *entry);
+
+/*
+ * The same, and what the range leaves of a value that it cuts becomes side[0] (in front of it) and
+ * side[1] (behind it), in the one step that readers see; NULL: it keeps its value.
+ */
+int sm__write_cut(struct sm_cursor *c, void *entry, void *const side[2]);
 
 /* How many leaves (need[0]) and inner nodes (need[1]) that store can take. */
 void sm__write_need(struct sm_cursor *c, void *entry, unsigned int need[2]);

@@ -158,6 +158,14 @@ static void soft_detach(struct sm_space *s)
 
 /* ---------------------------------------------------------------- steps */
 
+/*
+ * Relaxed: who maps a 2 MiB page says so first, under a lock of the VMA that the writer has waited for.
+ */
+static bool may_have_huge(struct sm__mm *mm)
+{
+	return sm__unlikely(atomic_load_explicit(&mm->had_huge, memory_order_relaxed));
+}
+
 static int split_ends(struct sm__mm *mm, const struct sm__step *step)
 {
 	int err = sm__pt_split_at(mm, step->start);
@@ -168,20 +176,21 @@ static int split_ends(struct sm__mm *mm, const struct sm__step *step)
 static int soft_plan(struct sm__step *step)
 {
 	struct sm__mm *mm = step->space->backend_state;
-	int err;
+	int err = 0;
 
 	switch (step->kind) {
 	case SM__STEP_UNMAP:
 	case SM__STEP_PROTECT:
-		return split_ends(mm, step);
+		return may_have_huge(mm) ? split_ends(mm, step) : 0;
 	case SM__STEP_MOVE:
-		err = sm__mm_split_range(mm, step->start, step->end);
+		if (may_have_huge(mm))
+			err = sm__mm_split_range(mm, step->start, step->end);
 		if (err)
 			return err;
 		return sm__mm_hold_tables(mm, step->new_start,
 					  step->new_start + (step->end - step->start));
 	case SM__STEP_SPLIT:
-		return sm__pt_split_at(mm, step->start);
+		return may_have_huge(mm) ? sm__pt_split_at(mm, step->start) : 0;
 	}
 	return 0;
 }

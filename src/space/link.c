@@ -55,12 +55,13 @@ void sm__show(const struct sm__vma *v, struct sm__shown *out)
 	out->name = v->name;
 }
 
-void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct sm__tree_cursor *c)
+/* v gets a record of what it is now; the one it had, to be freed after the store, or NULL. */
+static struct sm__shown *renew(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+			       struct sm__tree_item *item)
 {
-	struct sm__tree_cursor own;
-	struct sm__tree_item item = { &v->node, NULL, v->start, v->end - 1 };
 	struct sm__shown *old = v->shown;
 
+	*item = (struct sm__tree_item){ &v->node, NULL, v->start, v->end - 1 };
 	SM_ASSERT_MSG(v->start < v->end, "%#llx-%#llx", (unsigned long long)v->start,
 		      (unsigned long long)v->end);
 	SM_ASSERT_MSG(s->design.vma_lock == SM_VMA_LOCK_NONE || sm__vma_is_stamped(s, v),
@@ -69,8 +70,17 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct
 		SM_ASSERT(p->n > 0);
 		v->shown = p->shown[--p->n];
 		sm__show(v, v->shown);
-		item.value = &v->shown->value;
+		item->value = &v->shown->value;
 	}
+	return old;
+}
+
+void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct sm__tree_cursor *c)
+{
+	struct sm__tree_cursor own;
+	struct sm__tree_item item;
+	struct sm__shown *old = renew(s, p, v, &item);
+
 	sm__delay();
 	if (!c) {
 		own = sm__cursor(&s->tree);
@@ -79,6 +89,39 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct
 	s->tree.ops->store(c, &item);
 	if (old)
 		sm_cache_free_rcu(s->shown_cache, old);
+}
+
+void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+		   struct sm__vma *const sides[2], struct sm__tree_cursor *c)
+{
+	struct sm__tree_value *values[2] = { NULL, NULL };
+	struct sm__shown *old[3] = { NULL, NULL, NULL };
+	struct sm__tree_item item;
+	struct sm__tree_cursor own;
+
+	if (!s->tree.ops->rcu) {
+		sm__store(s, p, v, c);
+		for (int i = 0; i < 2; i++)
+			if (sides[i])
+				sm__store(s, p, sides[i], c);
+		return;
+	}
+	for (int i = 0; i < 2; i++) {
+		if (sides[i]) {
+			old[i] = renew(s, p, sides[i], &item);
+			values[i] = item.value;
+		}
+	}
+	old[2] = renew(s, p, v, &item);
+	if (!c) {
+		own = sm__cursor(&s->tree);
+		c = &own;
+	}
+	sm__delay();
+	s->tree.ops->store_cut(c, &item, values);
+	for (int i = 0; i < 3; i++)
+		if (old[i])
+			sm_cache_free_rcu(s->shown_cache, old[i]);
 }
 
 void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags)
@@ -92,14 +135,19 @@ void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags)
 		atomic_store_explicit(&v->shown->flags, flags, memory_order_release);
 }
 
-void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
-		   struct sm__tree_cursor *c)
+void sm__attach(struct sm_space *s, struct sm__vma *v)
 {
 	sm__vma_start_write(s, v);
 	sm__vma_mark_attached(s, v);
-	sm__store(s, p, v, c);
 	if (++s->map_count > s->map_peak)
 		s->map_peak = s->map_count;
+}
+
+void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+		   struct sm__tree_cursor *c)
+{
+	sm__attach(s, v);
+	sm__store(s, p, v, c);
 }
 
 void sm__erase(struct sm_space *s, sm_addr start, sm_addr end, struct sm__tree_cursor *c)

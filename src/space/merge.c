@@ -15,7 +15,7 @@
  *    special, and their identities agree: equal, or one has none and the other is not from a fork.
  * I2 For "both", the identities of prev and next must agree too, or it is "left" only.
  * I3 Readers see each address covered by the old VMA or the new, never by none: the grown VMA is stored
- *    over its neighbour in one step, then what remains of the neighbour.
+ *    over its neighbour, in one step with what remains of the neighbour.
  * I4 Everything that can fail is done before the first store.
  */
 #include "space/space.h"
@@ -169,37 +169,19 @@ int sm__merge_or_new(struct sm__merge *m)
 	return sm__merge_new(m) ? 0 : store_new_vma(m);
 }
 
-/* Where a huge page could lie across a new border inside v, it must be split first. */
-static int plan_border(struct sm__op *op, struct sm__step *step, struct sm__vma *v, sm_addr at)
-{
-	*step = (struct sm__step){
-		.kind = SM__STEP_SPLIT,
-		.space = op->space,
-		.vma = v,
-		.start = at,
-		.end = v->end,
-	};
-	return op->space->backend->plan ? op->space->backend->plan(step) : 0;
-}
-
-static void commit_border(struct sm__op *op, struct sm__step *step)
-{
-	if (op->space->backend->commit)
-		op->space->backend->commit(step, sm__op_gather(op));
-}
-
 /* m->middle keeps a part of itself: the border moves from one end of the range to the other. */
 static int merge_part(struct sm__merge *m, bool left)
 {
 	struct sm_space *s = m->op->space;
 	struct sm__vma *grown = m->result, *rest = m->middle;
+	struct sm__vma *sides[2] = { left ? NULL : rest, left ? rest : NULL };
 	struct sm__prep prep;
 	struct sm__step step;
-	int err = sm__prepare(s, &prep, 2, 2);
+	int err = sm__prepare(s, &prep, 2, 1);
 
 	if (err)
 		return err;
-	err = plan_border(m->op, &step, rest, left ? m->end : m->start);
+	err = sm__plan_border(m->op, &step, rest, left ? m->end : m->start);
 	if (err) {
 		sm__unprepare(s, &prep);
 		return err;
@@ -214,10 +196,9 @@ static int merge_part(struct sm__merge *m, bool left)
 		set_start(s, grown, m->start);
 		set_end(rest, m->start);
 	}
-	sm__store(s, &prep, grown, m->c);
-	sm__store(s, &prep, rest, m->c);
+	sm__store_cut(s, &prep, grown, sides, m->c);
 	sm__unprepare(s, &prep);
-	commit_border(m->op, &step);
+	sm__commit_border(m->op, &step);
 	return 0;
 }
 
@@ -282,6 +263,12 @@ struct sm__vma *sm__modify(struct sm__merge *m)
 		return m->result;
 	if (m->error)
 		return NULL;
+	/* with room for both new ones under the limit; else the first is made and the second refused */
+	if (v->start < m->start && v->end > m->end &&
+	    m->op->space->map_count + 1 < m->op->space->host->o.max_map_count) {
+		m->error = sm__split_out(m->op, v, m->start, m->end, m->c);
+		return m->result = m->error ? NULL : v;
+	}
 	if (v->start < m->start) {
 		m->error = sm__split(m->op, v, m->start, true);
 		if (m->error)

@@ -191,7 +191,16 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 	       struct sm__tree_cursor *c);
 /* Other flags and nothing else for a write-locked VMA: cannot fail, needs no preparation. */
 void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags);
-/* As store, for a VMA that is not in the tree yet: attaches it and counts it. */
+/*
+ * As store, in one step for readers without a lock with what the range leaves of the VMAs that it cuts:
+ * sides[0] ends where it begins, sides[1] begins where it ends; NULL: nothing is left there. A record for
+ * each. A VMA that is not in the tree yet goes through sm__attach first.
+ */
+void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
+		   struct sm__vma *const sides[2], struct sm__tree_cursor *c);
+/* v is about to be stored for the first time: write-locked, attached, counted. */
+void sm__attach(struct sm_space *s, struct sm__vma *v);
+/* Attaches, then stores. */
 void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__tree_cursor *c);
 /* Takes [start, end) out; the VMAs in it are the caller's list, to be passed to sm__detach each. */
@@ -287,6 +296,11 @@ struct sm__vma *sm__modify(struct sm__merge *m);
  */
 int sm__split(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool below);
 int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool below);
+int sm__split_out(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_addr end,
+		  struct sm__tree_cursor *c);
+/* The backend's step for a new border inside v. */
+int sm__plan_border(struct sm__op *op, struct sm__step *step, struct sm__vma *v, sm_addr at);
+void sm__commit_border(struct sm__op *op, struct sm__step *step);
 /* Moves the bounds of v, into free space or over VMAs that the caller detaches afterwards. */
 int sm__vma_set_bounds(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_addr end);
 

@@ -4,7 +4,7 @@
  *
  *      VVVVVVVV   split at the middle, below: NNNNVVVV   above: VVVVNNNN
  *
- * I1 The new VMA is stored first: readers find each address in the old VMA or the new.
+ * I1 One store: readers see the old VMA, or all that has become of it.
  * I2 map_count may exceed the limit by one for a moment: only the checked form looks at it.
  */
 #include "space/space.h"
@@ -12,22 +12,36 @@
 
 #include <errno.h>
 
+/* Where a huge page could lie across a new border inside v, it must be split first. */
+int sm__plan_border(struct sm__op *op, struct sm__step *step, struct sm__vma *v, sm_addr at)
+{
+	step->kind = SM__STEP_SPLIT;
+	step->space = op->space;
+	step->vma = v;
+	step->start = at;
+	step->end = v->end;
+	return op->space->backend->plan ? op->space->backend->plan(step) : 0;
+}
+
+void sm__commit_border(struct sm__op *op, struct sm__step *step)
+{
+	if (op->space->backend->commit)
+		op->space->backend->commit(step, sm__op_gather(op));
+}
+
 int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool below)
 {
 	struct sm_space *s = op->space;
-	struct sm__step step = {
-		.kind = SM__STEP_SPLIT, .space = s, .vma = v, .start = addr, .end = v->end
-	};
-	struct sm__vma *n = sm__vma_copy(s, v);
+	struct sm__vma *n = sm__vma_copy(s, v), *sides[2] = { NULL, NULL };
 	uint64_t shift = sm__pages(s, addr - v->start);
-	struct sm__tree_cursor c;
+	struct sm__step step;
 	struct sm__prep prep;
 	int err = -ENOMEM;
 
 	SM_ASSERT(v->start < addr && addr < v->end);
-	if (!n || sm__prepare(s, &prep, 2, 2))
+	if (!n || sm__prepare(s, &prep, 2, 1))
 		goto free_new;
-	err = s->backend->plan ? s->backend->plan(&step) : 0;
+	err = sm__plan_border(op, &step, v, addr);
 	if (err)
 		goto unprepare;
 	sm__vma_start_write(s, v);
@@ -36,17 +50,17 @@ int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool
 		n->end = addr;
 		v->start = addr;
 		v->pgoff += shift;
+		sides[1] = v;
 	} else {
 		n->start = addr;
 		n->pgoff += shift;
 		v->end = addr;
+		sides[0] = v;
 	}
-	c = sm__cursor(&s->tree);
-	sm__store_new(s, &prep, n, &c);
-	sm__store(s, &prep, v, &c);
+	sm__attach(s, n);
+	sm__store_cut(s, &prep, n, sides, NULL);
 	sm__unprepare(s, &prep);
-	if (s->backend->commit)
-		s->backend->commit(&step, sm__op_gather(op));
+	sm__commit_border(op, &step);
 	s->splits++;
 	return 0;
 unprepare:
@@ -54,6 +68,56 @@ unprepare:
 free_new:
 	if (n)
 		sm__vma_free(s, n, false);
+	return err;
+}
+
+/*
+ * [start, end) is cut out of the middle of v, which keeps it:  VVVVVVVV -> NNVVVVMM
+ * 0, -ENOMEM: nothing has changed.
+ */
+int sm__split_out(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_addr end,
+		  struct sm__tree_cursor *c)
+{
+	struct sm_space *s = op->space;
+	struct sm__vma *sides[2] = { sm__vma_copy(s, v), NULL };
+	struct sm__step steps[2];
+	struct sm__prep prep;
+	int err = -ENOMEM;
+
+	SM_ASSERT(v->start < start && start < end && end < v->end);
+	sides[1] = sides[0] ? sm__vma_copy(s, v) : NULL;
+	if (!sides[1] || sm__prepare(s, &prep, 3, 1))
+		goto free_sides;
+	err = sm__plan_border(op, &steps[0], v, start);
+	if (err)
+		goto unprepare;
+	err = sm__plan_border(op, &steps[1], v, end);
+	if (err)
+		goto abort;
+	sm__vma_start_write(s, v);
+	sides[0]->end = start;
+	sides[1]->start = end;
+	sides[1]->pgoff += sm__pages(s, end - v->start);
+	v->pgoff += sm__pages(s, start - v->start);
+	v->start = start;
+	v->end = end;
+	sm__attach(s, sides[0]);
+	sm__attach(s, sides[1]);
+	sm__store_cut(s, &prep, v, sides, c);
+	sm__unprepare(s, &prep);
+	sm__commit_border(op, &steps[0]);
+	sm__commit_border(op, &steps[1]);
+	s->splits += 2;
+	return 0;
+abort:
+	if (s->backend->abort)
+		s->backend->abort(&steps[0]);
+unprepare:
+	sm__unprepare(s, &prep);
+free_sides:
+	for (int i = 0; i < 2; i++)
+		if (sides[i])
+			sm__vma_free(s, sides[i], false);
 	return err;
 }
 

@@ -81,6 +81,12 @@ struct sm__tree_ops {
 	int (*reserve)(struct sm__tree *t, unsigned changes); /* 0 or -ENOMEM; may be repeated */
 	void (*release)(struct sm__tree *t);		      /* what reserve left over */
 	void (*store)(struct sm__tree_cursor *c, const struct sm__tree_item *item);
+	/*
+	 * rcu trees: a store in the same step as the values of what it leaves of the ranges that it cuts:
+	 * sides[0] in front of it, sides[1] behind; NULL: the value stays. The range may lie inside an old one.
+	 */
+	void (*store_cut)(struct sm__tree_cursor *c, const struct sm__tree_item *item,
+			  struct sm__tree_value *const sides[2]);
 	void (*erase)(struct sm__tree_cursor *c, sm_addr first, sm_addr last);
 	/* Fills an empty tree with n ascending items in one go. 0 or -ENOMEM (still empty). */
 	int (*load)(struct sm__tree *t, const struct sm__tree_item *items, size_t n);

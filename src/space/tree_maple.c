@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "base/inject.h"
-#include "maple/path.h"
+#include "maple/write.h"
 #include "samara/maple.h"
 
 struct impl {
@@ -92,12 +92,23 @@ static struct sm__tree_node *maple_find(struct sm__tree *t, sm_addr addr)
 	return node_of(sm_maple_load_held(&impl_of(t)->tree, addr));
 }
 
+/* Where sm_cursor_find goes; nearly always it ends in the leaf that the walk comes to. */
 static struct sm__tree_node *maple_seek(struct sm__tree_cursor *c, sm_addr addr)
 {
 	struct sm_cursor *k = cursor(c, addr);
+	const struct sm__leaf *l = sm__path_walk(k->tree, &k->path, addr);
+	unsigned int i = k->path.slot[0];
 
-	sm_cursor_set(k, addr);
-	return c->node = node_of(sm_cursor_find(k, UINT64_MAX));
+	if (sm__unlikely(!l || i >= l->n)) {
+		sm_cursor_set(k, addr);
+		return c->node = node_of(sm_cursor_find(k, UINT64_MAX));
+	}
+	k->version = k->tree->version;
+	k->state = SM_CURSOR_ACTIVE;
+	k->in_gap = 0;
+	k->index = l->entry[i].first;
+	k->last = l->last[i];
+	return c->node = node_of(sm__leaf_value(l, i));
 }
 
 /*
@@ -114,7 +125,8 @@ static struct sm__tree_node *maple_prev(struct sm__tree_cursor *c)
 	return c->node = node_of(sm_cursor_prev(cursor(c, UINT64_MAX), 0));
 }
 
-/* Nearly always both are in the leaf; else a copy of the cursor looks. */
+/* Nearly always both are in the leaf, or the leaf is at the edge of the tree; else a copy of the cursor
+ * looks. */
 static void maple_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2])
 {
 	struct sm_cursor *k = cursor(c, 0), other;
@@ -123,12 +135,16 @@ static void maple_around(struct sm__tree_cursor *c, struct sm__tree_node *out[2]
 
 	if (sm__likely(i > 0)) {
 		out[0] = node_of(sm__leaf_value(l, i - 1));
+	} else if (sm__path_is_first(&k->path, 0)) {
+		out[0] = NULL;
 	} else {
 		other = *k;
 		out[0] = node_of(sm_cursor_prev(&other, 0));
 	}
 	if (sm__likely(i + 1 < l->n)) {
 		out[1] = node_of(sm__leaf_value(l, i + 1));
+	} else if (sm__path_is_last(&k->path, 0)) {
+		out[1] = NULL;
 	} else {
 		other = *k;
 		out[1] = node_of(sm_cursor_next(&other, UINT64_MAX));
@@ -142,15 +158,20 @@ static int maple_reserve(struct sm__tree *t, unsigned changes)
 	return sm_cursor_expect(&impl_of(t)->spare, changes);
 }
 
-static void change(struct sm__tree_cursor *c, sm_addr first, sm_addr last, void *value)
+static struct sm__tree_value *const uncut[2];
+
+static void change(struct sm__tree_cursor *c, const struct sm__tree_item *item,
+		   struct sm__tree_value *const sides[2])
 {
-	struct sm_cursor *k = cursor(c, first), *spare = &impl_of(c->tree)->spare;
+	struct sm_cursor *k = cursor(c, item->first), *spare = &impl_of(c->tree)->spare;
+	void *const values[2] = { sides[0], sides[1] };
 	int ret;
 
-	sm_cursor_retarget(k, first, last);
+	sm_cursor_retarget(k, item->first, item->last);
 	for (unsigned int i = 0; i < SM__ARRAY_SIZE(k->spare); i++)
 		k->spare[i] = spare->spare[i];
-	ret = sm_cursor_store(k, value);
+	sm__write_seek(k);
+	ret = sm__write_cut(k, item->value, values);
 	for (unsigned int i = 0; i < SM__ARRAY_SIZE(k->spare); i++)
 		k->spare[i] = NULL;
 	SM_ASSERT_MSG(!ret, "a reserved change failed: %d", ret);
@@ -185,13 +206,20 @@ static void maple_store(struct sm__tree_cursor *c, const struct sm__tree_item *i
 		c->node = item->node;
 		return;
 	}
-	change(c, item->first, item->last, item->value);
+	change(c, item, uncut);
+	c->node = item->node;
+}
+
+static void maple_store_cut(struct sm__tree_cursor *c, const struct sm__tree_item *item,
+			    struct sm__tree_value *const sides[2])
+{
+	change(c, item, sides);
 	c->node = item->node;
 }
 
 static void maple_erase(struct sm__tree_cursor *c, sm_addr first, sm_addr last)
 {
-	change(c, first, last, NULL);
+	change(c, &(struct sm__tree_item){ NULL, NULL, first, last }, uncut);
 	c->node = node_of(sm_cursor_next(cursor(c, first), UINT64_MAX));
 }
 
@@ -298,6 +326,7 @@ const struct sm__tree_ops sm__tree_maple_ops = {
 	.reserve = maple_reserve,
 	.release = maple_release,
 	.store = maple_store,
+	.store_cut = maple_store_cut,
 	.erase = maple_erase,
 	.load = maple_load,
 	.gap_lowest = maple_gap_lowest,

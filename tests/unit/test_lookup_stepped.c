@@ -2,7 +2,9 @@
 /*
  * Look-ups from a signal handler that interrupts every step of every writer on the same thread: the
  * writer runs with the CPU's single-step flag, and after each of its instructions the SIGTRAP handler
- * asks about memory that is always mapped. lookup.c I1, I2; samara/space.h, Context of sm_lookup.
+ * asks about memory that is always mapped. lookup.c I1, I2; samara/space.h, Context of sm_lookup. Nothing
+ * moves while it asks, so the areas that it finds one after another must fit together: a split or a
+ * merge is one step (split.c I1, merge.c I3).
  *
  * A restartable sequence is restarted by every signal, so stepping would never leave it: the program
  * starts itself again with the sequences switched off in the C library.
@@ -33,6 +35,20 @@ static struct sm_space *s;
 static volatile sig_atomic_t stop_stepping;
 static volatile uint64_t steps, again, wrong;
 
+/* The areas from B on, each looked up where the last one ends: neither gaps nor overlaps. */
+static bool fits_together(void)
+{
+	struct sm_vma_info found = { .end = B };
+
+	while (found.end < B + SOLID * P) {
+		sm_addr at = found.end;
+
+		if (sm_lookup(s, at, &found) || found.start != at)
+			return false;
+	}
+	return true;
+}
+
 static void step(int signo, siginfo_t *info, void *context)
 {
 	ucontext_t *u = context;
@@ -46,6 +62,8 @@ static void step(int signo, siginfo_t *info, void *context)
 	steps++;
 	err = sm_lookup(s, at, &found);
 	if (err || found.start > at || found.end <= at || !(found.flags & SM_VM_READ))
+		wrong++;
+	if (!fits_together())
 		wrong++;
 	err = sm_check_range(s, B, SOLID * P, SM_ACCESS_READ);
 	again += err == -EAGAIN;
