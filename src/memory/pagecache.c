@@ -68,7 +68,7 @@ static struct sm__pages_node *new_node(unsigned shift)
 }
 
 /* The slot of index, or NULL where the tree does not reach. */
-_Atomic uintptr_t *sm__pages_slots(struct sm__pages *pages, uint64_t index)
+_Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index)
 {
 	/* acquire: pairs with the release that linked the node */
 	struct sm__pages_node *n = atomic_load_explicit(&pages->root, memory_order_acquire);
@@ -119,12 +119,14 @@ int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 {
 	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
 	_Atomic uintptr_t *slot;
+	uintptr_t ready;
 	int err = 0;
 
 	f->file.pages = pages;
 	f->file.index = index;
 	sm__spin_lock(&pages->lock);
 	slot = make_slot(pages, index);
+	ready = sm__frame_flags(f) & SM__F_UPTODATE ? SM__SLOT_READY : 0;
 	if (!slot) {
 		err = -ENOMEM;
 	} else if (atomic_load_explicit(slot, memory_order_relaxed)) {
@@ -133,10 +135,35 @@ int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 		sm__frame_get(f);
 		atomic_fetch_add_explicit(&pages->nr, 1, memory_order_relaxed);
 		/* release: contents and descriptor before the number */
-		atomic_store_explicit(slot, pfn, memory_order_release);
+		atomic_store_explicit(slot, pfn | ready, memory_order_release);
 	}
 	sm__spin_unlock(&pages->lock);
 	return err;
+}
+
+void sm__pages_mark_ready(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+{
+	_Atomic uintptr_t *slot = sm__pages_slot(pages, index);
+	uintptr_t unready = pfn;
+
+	/* release: the contents come before the bit; pairs with who maps it */
+	if (slot)
+		atomic_compare_exchange_strong_explicit(slot, &unready, pfn | SM__SLOT_READY,
+							memory_order_release, memory_order_relaxed);
+}
+
+/* Context: pages->lock held. */
+static bool slot_holds(_Atomic uintptr_t *slot, uint32_t pfn)
+{
+	return slot && (uint32_t)atomic_load_explicit(slot, memory_order_relaxed) == pfn;
+}
+
+/* Context: pages->lock held, the frame GONE. */
+static void empty_slot(struct sm__pages *pages, _Atomic uintptr_t *slot)
+{
+	/* seq_cst: I2 */
+	atomic_store_explicit(slot, 0, memory_order_seq_cst);
+	atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
 }
 
 bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn)
@@ -145,12 +172,11 @@ bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 	bool was_there;
 
 	sm__spin_lock(&pages->lock);
-	slot = sm__pages_slots(pages, index);
-	was_there = slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn;
+	slot = sm__pages_slot(pages, index);
+	was_there = slot_holds(slot, pfn);
 	if (was_there) {
 		sm__frame_set(sm__frame(pages->memory->pool, pfn), SM__F_GONE);
-		atomic_store_explicit(slot, 0, memory_order_release);
-		atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
+		empty_slot(pages, slot);
 	}
 	sm__spin_unlock(&pages->lock);
 	return was_there;
@@ -162,7 +188,7 @@ uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
 	uint32_t pfn;
 
 	sm__spin_lock(&pages->lock);
-	slot = sm__pages_slots(pages, index);
+	slot = sm__pages_slot(pages, index);
 	pfn = slot ? (uint32_t)atomic_load_explicit(slot, memory_order_relaxed) : 0;
 	if (pfn)
 		sm__frame_get(sm__frame(pages->memory->pool, pfn));
@@ -172,10 +198,9 @@ uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
 
 bool sm__pages_is_ready(struct sm__pages *pages, uint64_t index)
 {
-	_Atomic uintptr_t *slot = sm__pages_slots(pages, index);
-	uint32_t pfn = slot ? (uint32_t)atomic_load_explicit(slot, memory_order_acquire) : 0;
+	_Atomic uintptr_t *slot = sm__pages_slot(pages, index);
 
-	return pfn && sm__page_is_ready(sm__frame_flags(sm__frame(pages->memory->pool, pfn)));
+	return slot && (atomic_load_explicit(slot, memory_order_acquire) & SM__SLOT_READY);
 }
 
 uint32_t sm__pages_make(struct sm__pages *pages, uint64_t index)
@@ -339,14 +364,13 @@ static bool shrink_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, vo
 	_Atomic uintptr_t *slot;
 
 	sm__spin_lock(&pages->lock);
-	slot = sm__pages_slots(pages, index);
-	if (slot && atomic_load_explicit(slot, memory_order_relaxed) == pfn) {
+	slot = sm__pages_slot(pages, index);
+	if (slot_holds(slot, pfn)) {
 		sm__frame_set(f, SM__F_GONE);
 		if (sm__frame_flags(f) & busy) {
 			sm__frame_clear(f, SM__F_GONE);
 		} else {
-			atomic_store_explicit(slot, 0, memory_order_release);
-			atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
+			empty_slot(pages, slot);
 			leave(pages, l, index, pfn);
 		}
 	}

@@ -9,9 +9,13 @@
  *                      +-> mm, mm, mm
  *
  * I1 A frame in a slot has SM__F_FILE, this object and this index, and one reference for the slot.
- * I2 An entry that maps a page of the object is made under the lock of its table and the object's,
- *    while the slot holds the frame. Whoever empties a slot (GONE first) then unmaps the page from
- *    every mapper, waits for the TLBs, and only then drops the slot's reference.
+ * I2 An entry that maps a page of the object is made under the lock of its table alone, from a slot
+ *    that was read under that lock. Whoever empties a slot (GONE first) then unmaps the page from
+ *    every mapper, waits for the TLBs, and only then drops the slot's reference. So an entry made
+ *    from a slot that was just being emptied is found: who unmaps locks the table after its maker,
+ *    or before, and then the maker sees the slot empty. One that finds no table there (it locks
+ *    nothing) emptied the slot before it looked; who links a table does so before anybody reads a
+ *    slot under its lock; these four accesses are sequentially consistent.
  * I3 A mapping of a shared page that lets writes through has D, and its frame has SM__F_DIRTY,
  *    unless a write-back of the page is on its way to take both away. (Not for SM_FILE_VOLATILE.)
  * I4 BUSY is held by at most one thread; contents are filled, written back, and the slot emptied
@@ -19,6 +23,8 @@
  * I5 An mm is among the mappers before the first entry of it maps a page of the object.
  * I6 Inner nodes are freed with the object only, so that a walk over all pages (sm__pages_each)
  *    needs no lock; a look-up that takes a reference does (frame.h I5).
+ * I7 READY in a slot: the frame is up to date, which it stays. A fault need not look at the
+ *    descriptors of the 16 frames that it maps, which lie in 8 lines.
  *
  * Lock order: a table's lock before the object's lock.
  * Letters: A atomic; O the object's lock; H memory->lock.
@@ -31,10 +37,15 @@
 
 enum { SM__NODE_BITS = 6, SM__NODE_SLOTS = 1 << SM__NODE_BITS, SM__AROUND = 16 };
 
+/* Beside the frame number, which is the low 32 bits. */
+#define SM__SLOT_READY (1ull << 32)
+
 struct sm__pages_node {
 	uint8_t shift;				/* index bits below this node's */
-	_Atomic uintptr_t slot[SM__NODE_SLOTS]; /* A  a node, or at shift 0 a frame number */
+	_Atomic uintptr_t slot[SM__NODE_SLOTS]; /* A  a node, or at shift 0 a frame and READY */
 };
+
+_Static_assert(sizeof(uintptr_t) == 8, "a slot holds a frame number and a bit");
 
 struct sm__pages {
 	struct sm__memory *memory; /* constant */
@@ -78,10 +89,13 @@ void sm__pages_end_truncations(struct sm__memory *memory);
 
 /* The frame of a page, with a reference, or 0; it may be BUSY. */
 uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index);
-/* Whether the page could be mapped just now: in its slot, up to date, whole. */
+/* Whether the page could be mapped just now: in its slot, up to date. */
 bool sm__pages_is_ready(struct sm__pages *pages, uint64_t index);
-/* The slots from index on (to the next multiple of SM__AROUND), or NULL. */
-_Atomic uintptr_t *sm__pages_slots(struct sm__pages *pages, uint64_t index);
+/* The frame is up to date: from now on it may be mapped, if it still is in its slot (I7). */
+void sm__pages_mark_ready(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+/* The slot of index, or NULL; those of the aligned SM__NODE_SLOTS around it lie beside it. Stays
+ * valid as long as the object (I6). */
+_Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index);
 static inline bool sm__page_is_ready(uint32_t flags)
 {
 	return (flags & (SM__F_UPTODATE | SM__F_ERROR | SM__F_POISON | SM__F_GONE)) ==

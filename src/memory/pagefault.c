@@ -19,8 +19,8 @@
  *    contents and its reference are safe only there).
  * I2 A translation to another frame becomes visible only after every TLB has dropped the old one:
  *    the entry is 0 meanwhile, and who faults on it waits for the table's lock.
- * I3 A page of an object is entered under the object's lock too, while it is in its slot; a copy of
- *    one is entered only if, under the table's lock, it is not gone (pagecache.h I2).
+ * I3 A page of an object is entered from its slot as it is under the table's lock; a copy of one is
+ *    entered only if, under the table's lock, it is not gone (pagecache.h I2).
  */
 #include "memory/pagefault.h"
 #include "memory/gather.h"
@@ -75,7 +75,10 @@ static int find_page(struct sm__page_fault *pf)
 	uint64_t size = sm__pages_count(pf->pages);
 	uint32_t pfn;
 
-	if (pf->index < size && sm__pages_is_ready(pf->pages, pf->index))
+	/* acquire: pairs with the release in sm__pages_mark_ready */
+	pf->slot = sm__pages_slot(pf->pages, pf->index);
+	if (pf->index < size && pf->slot &&
+	    (atomic_load_explicit(pf->slot, memory_order_acquire) & SM__SLOT_READY))
 		return GO;
 	if (pf->pages->is_volatile) {
 		if (pf->index >= size)
@@ -84,6 +87,7 @@ static int find_page(struct sm__page_fault *pf)
 		if (!pfn)
 			return SM__PAGE_NOMEM;
 		sm__frame_put(pf->mm->pool, pfn);
+		pf->slot = sm__pages_slot(pf->pages, pf->index);
 		return GO;
 	}
 	/* Beyond the end as far as we know: only the file itself can say that it has not grown. */
@@ -243,43 +247,52 @@ static uint64_t object_bits(const struct sm__page_fault *pf)
 	return (perms_of(pf) & ~SM__PTE_W) | SM__PTE_A;
 }
 
+/* The entry of the page that was asked for, 0 when it has gone meanwhile. */
+static sm__pte object_entry(const struct sm__page_fault *pf, uintptr_t slot, uint64_t bits)
+{
+	struct sm__frame *f = frame_of(pf, (uint32_t)slot);
+
+	if (!(slot & SM__SLOT_READY))
+		return 0;
+	if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf)) {
+		/* DIRTY before the look at GONE, in one: shrink_one does it the other way round */
+		if (atomic_fetch_or_explicit(&f->flags, SM__F_DIRTY, memory_order_acq_rel) &
+		    SM__F_GONE)
+			return 0;
+		bits |= SM__PTE_W | SM__PTE_D;
+	}
+	return sm__pte_make((uint32_t)slot, bits);
+}
+
 /* Maps the object's pages around addr where nothing is. AGAIN: the one at addr has gone meanwhile.
- * */
+ * The slots are read under the table's lock: pagecache.h I2. */
 static int enter_around(struct sm__page_fault *pf, struct sm__slot *slot)
 {
 	uint64_t bits = object_bits(pf);
-	unsigned nr, back = window(pf, &nr);
+	unsigned nr, back = window(pf, &nr), mapped = 1;
 	_Atomic uint64_t *entry = slot->entry - back;
-	_Atomic uintptr_t *pfns;
-	int64_t mapped = 0;
-	bool found = false;
+	_Atomic uintptr_t *frames = pf->slot - back;
+	sm__pte own;
 
-	sm__spin_lock(&pf->pages->lock);
-	pfns = sm__pages_slots(pf->pages, pf->index - back);
-	for (unsigned i = 0; pfns && i < nr; i++) {
-		uint32_t pfn = (uint32_t)atomic_load_explicit(&pfns[i], memory_order_relaxed);
-		uint64_t extra = 0;
+	if (back >= nr)
+		return AGAIN;
+	own = object_entry(pf, atomic_load_explicit(pf->slot, memory_order_seq_cst), bits);
+	if (!own)
+		return AGAIN;
+	/* release, here and below: pairs with the walkers; used is counted once, at the end */
+	atomic_store_explicit(slot->entry, own, memory_order_release);
+	for (unsigned i = 0; i < nr; i++) {
+		uintptr_t v = atomic_load_explicit(&frames[i], memory_order_seq_cst);
 
-		if (!pfn || atomic_load_explicit(&entry[i], memory_order_relaxed) ||
-		    !sm__page_is_ready(sm__frame_flags(frame_of(pf, pfn))))
+		if (!(v & SM__SLOT_READY) || atomic_load_explicit(&entry[i], memory_order_relaxed))
 			continue;
-		if (i == back) {
-			found = true;
-			if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf)) {
-				sm__frame_set(frame_of(pf, pfn), SM__F_DIRTY);
-				extra = SM__PTE_W | SM__PTE_D;
-			}
-		}
-		/* release: pairs with the walkers; used is counted once, below */
-		atomic_store_explicit(&entry[i], sm__pte_make(pfn, bits | extra),
+		atomic_store_explicit(&entry[i], sm__pte_make((uint32_t)v, bits),
 				      memory_order_release);
 		mapped++;
 	}
-	sm__spin_unlock(&pf->pages->lock);
-	sm__pt_filled(pf->mm, slot, (unsigned)mapped);
-	if (mapped)
-		sm__mm_rss_add(pf->mm, SM__RSS_FILE, mapped);
-	return found ? SM__PAGE_DONE : AGAIN;
+	sm__pt_filled(pf->mm, slot, mapped);
+	sm__mm_rss_add(pf->mm, SM__RSS_FILE, mapped);
+	return SM__PAGE_DONE;
 }
 
 static int install_missing(struct sm__page_fault *pf, struct sm__slot *slot)

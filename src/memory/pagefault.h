@@ -42,10 +42,11 @@ struct sm__page_fault {
 	struct sm__pt_near near;
 
 	/* between prepare and install */
-	uint32_t fresh;	 /* a frame for a private copy */
-	uint32_t source; /* of the object, to copy from */
-	bool map_object; /* enter pages of the object */
-	bool must_copy;	 /* found shared under the lock */
+	uint32_t fresh;		 /* a frame for a private copy */
+	uint32_t source;	 /* of the object, to copy from */
+	bool map_object;	 /* enter pages of the object */
+	_Atomic uintptr_t *slot; /* where the object has the page; with map_object */
+	bool must_copy;		 /* found shared under the lock */
 };
 
 /* Context: no lock of memory, no RCU section; may wait for TLBs with one table locked (COW). */

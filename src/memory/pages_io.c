@@ -45,6 +45,8 @@ static int read_new(struct sm__pages *pages, struct sm_file *file, uint64_t inde
 			sm__frame_set(f, SM__F_ERROR);
 		else
 			sm__frame_set(f, SM__F_UPTODATE);
+		if (!err)
+			sm__pages_mark_ready(pages, index, pfn);
 		/* A page that could not be read does not stay: the next fault tries again. */
 		if (err && sm__pages_remove(pages, index, pfn))
 			frame_put(pages, pfn);
@@ -82,6 +84,9 @@ static int fetch_one(struct sm__pages *pages, struct sm_file *file, uint64_t ind
 		}
 		flags = sm__frame_flags(sm__frame(pages->memory->pool, pfn));
 		err = flags & SM__F_GONE ? -EEXIST : 0;
+		/* Its reader is about to say so, or vanished in a fork of the host process before. */
+		if (!err && (flags & SM__F_UPTODATE))
+			sm__pages_mark_ready(pages, index, pfn);
 		if (flags & SM__F_ERROR)
 			err = drop_failed(pages, index, pfn, flags) ? -EEXIST : -EIO;
 		frame_put(pages, pfn);

@@ -151,8 +151,9 @@ int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
 	struct sm__memory *m = pages->memory;
 	struct mapper *fresh, *r;
 
-	/* relaxed: only a hint that was set, and is taken back, under memory->lock */
-	if (atomic_load_explicit(&mm->last_mapped, memory_order_relaxed) == pages)
+	/* acquire: pairs with the release below; who has emptied a slot and passed this mm's place in
+	 * the list before it was there is seen to have (pagecache.h I2) */
+	if (atomic_load_explicit(&mm->last_mapped, memory_order_acquire) == pages)
 		return 0;
 	sm__thread_leave();
 	fresh = sm__inject_fail() ? NULL : malloc(sizeof(*fresh));
@@ -169,7 +170,7 @@ int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
 	sm__list_add(&mm->mappers, &fresh->in_mm);
 	fresh = NULL;
 known:
-	atomic_store_explicit(&mm->last_mapped, pages, memory_order_relaxed);
+	atomic_store_explicit(&mm->last_mapped, pages, memory_order_release);
 	sm__spin_unlock(&m->lock);
 	free(fresh);
 	return 0;

@@ -83,7 +83,10 @@ static int lock_table(struct sm__mm *mm, sm_addr addr, unsigned want, struct sm_
 
 	sm__rcu_read_lock();
 	for (; level > want; level--) {
-		sm__pte e = load(entry_at(mm, table, addr, level));
+		/* seq_cst (acquire: as load): who unmaps a page and finds no table here has emptied
+		 * the page's slot before it looked (pagecache.h I2) */
+		sm__pte e = atomic_load_explicit(entry_at(mm, table, addr, level),
+						 memory_order_seq_cst);
 
 		if (!e) {
 			slot->level = (uint8_t)level;
@@ -124,9 +127,13 @@ static int add_table(struct sm__mm *mm, sm_addr addr, unsigned level)
 	err = lock_table(mm, addr, level, &slot);
 	if (!err && slot.level == level &&
 	    !atomic_load_explicit(slot.entry, memory_order_relaxed)) {
+		sm__pte link = sm__pte_make(pfn, SM__PTE_W | SM__PTE_U | SM__PTE_A);
+
 		atomic_fetch_add_explicit(&mm->nr_empty, 1, memory_order_relaxed);
-		sm__pt_set(mm, &slot, slot.entry,
-			   sm__pte_make(pfn, SM__PTE_W | SM__PTE_U | SM__PTE_A));
+		sm__pt_set(mm, &slot, slot.entry, link);
+		/* seq_cst: before anybody reads a slot under the new table's lock (pagecache.h I2);
+		 * sm__pt_set releases only */
+		atomic_store_explicit(slot.entry, link, memory_order_seq_cst);
 		pfn = 0;
 	}
 	if (!err)

@@ -67,6 +67,47 @@ static unsigned char host_byte(off_t at)
 	return c;
 }
 
+/* A page of the object, read, with a reference. */
+static uint32_t read_page(struct sm__pages *pages, uint64_t index)
+{
+	uint32_t pfn = sm__frame_alloc(w.memory->pool, 0);
+
+	memset(sm__frame_ptr(w.memory->pool, pfn), (int)index, PAGE);
+	atomic_store(&sm__frame(w.memory->pool, pfn)->flags, SM__F_FILE | SM__F_UPTODATE);
+	assert_int_equal(sm__pages_insert(pages, index, pfn), 0);
+	return pfn;
+}
+
+/* pagecache.h I7: a page that is being read is not mapped around; a reader that vanished after it had
+ * read (in a fork of the host process) does not keep it out for ever. */
+static void a_page_that_is_being_read_is_not_mapped(void **state)
+{
+	struct sm__pool *pool = w.memory->pool;
+	struct sm__pages *pages;
+	struct sm__frame *f;
+	uint32_t pfn;
+
+	(void)state;
+	assert_int_equal(sm__pages_of(w.memory, file, &pages), 0);
+	pfn = sm__frame_alloc(pool, 0);
+	f = sm__frame(pool, pfn);
+	memset(sm__frame_ptr(pool, pfn), 5, PAGE);
+	atomic_store(&f->flags, SM__F_FILE | SM__F_BUSY);
+	assert_int_equal(sm__pages_insert(pages, 5, pfn), 0);
+	sm__frame_put(pool, pfn);
+	for (uint64_t i = 0; i < 16; i++)
+		if (i != 5)
+			sm__frame_put(pool, read_page(pages, i));
+	assert_int_equal(get8(private, BASE + 4 * PAGE), 0x0404040404040404ull);
+	assert_int_equal(sm__mm_rss(private->mm, SM__RSS_FILE), 15);
+	assert_false(sm__pages_is_ready(pages, 5));
+	sm__frame_set(f, SM__F_UPTODATE);
+	sm__frame_unlock(f);
+	assert_int_equal(get8(private, BASE + 5 * PAGE), 0x0505050505050505ull);
+	assert_true(sm__pages_is_ready(pages, 5));
+	assert_int_equal(sm__mm_rss(private->mm, SM__RSS_FILE), 16);
+}
+
 static void a_read_maps_the_pages_around_it(void **state)
 {
 	(void)state;
@@ -355,6 +396,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		T(a_page_that_is_being_read_is_not_mapped),
 		T(a_read_maps_the_pages_around_it),
 		T(beyond_the_end_is_a_bus_error),
 		T(private_writes_stay_private_and_shared_ones_do_not),
