@@ -67,6 +67,11 @@ struct sm_host_options {
 	struct sm_memory_hooks memory;
 };
 
+struct sm_cache_stats;
+
+/* By object and layer, and the two caches of each pool of maple nodes. */
+enum { SM_HOST_CACHES = 16 };
+
 /* Commit charge of all spaces of a host, in pages. */
 struct sm_host_stats {
 	uint64_t committed;    /* Committed_AS */
@@ -127,6 +132,17 @@ SM_API uint64_t sm_host_trim(struct sm_host *host);
 
 /* Context: any thread, no signal handler. The figures are each exact, not taken together. */
 SM_API void sm_host_stats(const struct sm_host *host, struct sm_host_stats *out);
+
+/*
+ * The counters of the object caches that the host's spaces have used so far (VMAs, their locks, maple
+ * nodes), as /proc/slabinfo has them for a kernel. Spaces of different designs may have caches of one
+ * name.
+ * out: receives up to max of them.
+ * Context: as sm_cache_stats.
+ * Return: how many caches there are: at most SM_HOST_CACHES.
+ */
+SM_API unsigned int sm_host_cache_stats(struct sm_host *host, struct sm_cache_stats *out,
+					unsigned int max);
 
 #ifdef __cplusplus
 }

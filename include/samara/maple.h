@@ -41,6 +41,7 @@ extern "C" {
 #endif
 
 struct sm_maple_pool;
+struct sm_cache_stats;
 struct sm_sheaf;
 
 /* "Taken, but reads as nothing": sm_maple_load and sm_maple_find see NULL, a cursor sees this. */
@@ -121,6 +122,13 @@ SM_API int sm_maple_pool_destroy(struct sm_maple_pool *pool);
  * Context: sleeps. Not in a read section.
  */
 SM_API void sm_maple_pool_barrier(struct sm_maple_pool *pool);
+
+/*
+ * sm_maple_pool_stats - the counters of the pool's two caches: leaves, inner nodes.
+ * Context: as sm_cache_stats.
+ */
+SM_API void sm_maple_pool_stats(struct sm_maple_pool *pool, struct sm_cache_stats *leaf,
+				struct sm_cache_stats *inner);
 
 /* -------------------------------------------------------------------------------- tree ---- */
 

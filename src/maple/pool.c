@@ -125,6 +125,13 @@ void sm_maple_pool_barrier(struct sm_maple_pool *pool)
 	sm_cache_barrier(pool->inner);
 }
 
+void sm_maple_pool_stats(struct sm_maple_pool *pool, struct sm_cache_stats *leaf,
+			 struct sm_cache_stats *inner)
+{
+	sm_cache_stats(pool->leaf, leaf);
+	sm_cache_stats(pool->inner, inner);
+}
+
 static void *take(struct sm_cache *cache, struct sm_sheaf *spare)
 {
 	void *node;

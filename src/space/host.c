@@ -131,6 +131,36 @@ void sm_host_stats(const struct sm_host *h, struct sm_host_stats *out)
 		h->memory_figures((struct sm_host *)h, out);
 }
 
+unsigned int sm_host_cache_stats(struct sm_host *h, struct sm_cache_stats *out, unsigned int max)
+{
+	struct sm_cache_stats all[SM_HOST_CACHES];
+	unsigned int n = 0;
+
+	_Static_assert(SM__ARRAY_SIZE(h->caches) * SM__ARRAY_SIZE(h->caches[0]) +
+				       2 * SM__ARRAY_SIZE(h->nodes) * SM__ARRAY_SIZE(h->nodes[0]) <=
+			       SM_HOST_CACHES,
+		       "room for each");
+	for (unsigned int i = 0; i < SM__CACHES * 2; i++) {
+		/* Acquire: pairs with the release of whoever made it. */
+		struct sm_cache *c =
+			atomic_load_explicit(&h->caches[i / 2][i % 2], memory_order_acquire);
+
+		if (c)
+			sm_cache_stats(c, &all[n++]);
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		struct sm_maple_pool *p =
+			atomic_load_explicit(&h->nodes[i / 2][i % 2], memory_order_acquire);
+
+		if (p) {
+			sm_maple_pool_stats(p, &all[n], &all[n + 1]);
+			n += 2;
+		}
+	}
+	memcpy(out, all, (n < max ? n : max) * sizeof(*out));
+	return n;
+}
+
 static struct sm_cache *make_cache(struct sm_host *h, enum sm__host_cache which,
 				   enum sm_cache_layer layer)
 {

@@ -82,7 +82,6 @@ static uint64_t clock_cost(void)
 }
 
 #define WHY_TEXT(NAME, text) text,
-#define WHY_KEY(NAME, text)  #NAME,
 
 const char *sm__why_text(enum sm__why why)
 {
@@ -101,6 +100,11 @@ const char *sm__why_key(enum sm__why why)
 }
 
 /* ---- results ---- */
+
+static void *allocate(size_t n, size_t size)
+{
+	return sm__inject_fail() ? NULL : calloc(n, size);
+}
 
 static void note_difference(struct run *run, uint32_t index, int64_t got, enum sm__why why)
 {
@@ -457,7 +461,7 @@ static int by_value(const void *a, const void *b)
 static int sum_kinds(struct run *run)
 {
 	const struct sm__recording *rec = run->rec;
-	uint32_t *times = sm__inject_fail() ? NULL : malloc((rec->ncalls + 1) * sizeof(*times));
+	uint32_t *times = allocate(rec->ncalls + 1, sizeof(*times));
 
 	if (!times)
 		return -ENOMEM;
@@ -496,7 +500,7 @@ static int by_mm(const void *a, const void *b)
 static int make_timeline(struct run *run)
 {
 	size_t n = run->rec->ncalls;
-	struct sm__moment *timeline = sm__inject_fail() ? NULL : calloc(n + 1, sizeof(*timeline));
+	struct sm__moment *timeline = allocate(n + 1, sizeof(*timeline));
 
 	for (size_t i = 0; timeline && i < n; i++)
 		timeline[i].took = UINT32_MAX;
@@ -515,10 +519,10 @@ static int prepare(struct run *run)
 				? NULL
 				: aligned_alloc(SM__CACHELINE,
 						(rec->nthreads + 1) * sizeof(*run->progress));
-	run->left = calloc(rec->nmms + 1, sizeof(*run->left));
-	run->vmas = calloc(rec->nmms + 1, sizeof(*run->vmas));
-	run->ns = malloc((rec->ncalls + 1) * sizeof(*run->ns));
-	run->result->spaces = calloc(rec->nmms + 1, sizeof(*run->result->spaces));
+	run->left = allocate(rec->nmms + 1, sizeof(*run->left));
+	run->vmas = allocate(rec->nmms + 1, sizeof(*run->vmas));
+	run->ns = allocate(rec->ncalls + 1, sizeof(*run->ns));
+	run->result->spaces = allocate(rec->nmms + 1, sizeof(*run->result->spaces));
 	if (run->options->timeline && make_timeline(run))
 		return -ENOMEM;
 	if (!run->progress || !run->left || !run->vmas || !run->ns || !run->result->spaces)
@@ -556,6 +560,8 @@ int sm__replay(const struct sm__recording *rec, const struct sm__replay_options 
 		result->wall_ns = (double)(now_ns() - start);
 		for (uint32_t m = 0; m < rec->nmms; m++)
 			end_space(&run, m);
+		result->ncaches =
+			sm_host_cache_stats(run.stage.host, result->caches, SM_HOST_CACHES);
 		r = -atomic_load(&run.failed);
 	}
 	if (!r)

@@ -13,6 +13,8 @@
 #ifndef SM_TRACE_REPLAY_H
 #define SM_TRACE_REPLAY_H
 
+#include <samara/cache.h>
+#include <samara/host.h>
 #include <samara/space.h>
 
 #include "trace/recording.h"
@@ -94,6 +96,8 @@ struct sm__replay_result {
 	double order_wait_ns;
 	struct sm_lock_stats lock; /* of all spaces */
 	uint64_t vma_lock_success, vma_lock_abort, vma_lock_retry, vma_lock_miss;
+	struct sm_cache_stats caches[SM_HOST_CACHES]; /* of the spaces, after all of them went */
+	unsigned ncaches;
 	uint64_t merges, splits;
 	uint64_t vmas_peak;  /* of the largest space */
 	uint64_t vmas_final; /* of all, each at its end */

@@ -100,6 +100,36 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* The caches of every design that has a space; beside the default, the first has none of maple nodes. */
+static void host_cache_stats(void **state)
+{
+	struct sm_cache_stats all[SM_HOST_CACHES], few[1];
+	struct sm_space *other;
+	uint64_t vmas = 0, leaves = 0;
+	unsigned n = sm_host_cache_stats(host, all, SM_HOST_CACHES);
+
+	(void)state;
+	for (unsigned i = 0; i < n; i++)
+		assert_string_not_equal(all[i].name, "maple_leaf");
+	other = sm_space_create(host, NULL, NULL);
+	assert_non_null(other);
+	for (int i = 0; i < 100; i++)
+		assert_true(sm_mmap(other, B + (uint64_t)i * 2 * P, P, RW, ANF, NULL, 0) > 0);
+	n = sm_host_cache_stats(host, all, SM_HOST_CACHES);
+	assert_in_range(n, 3, SM_HOST_CACHES);
+	for (unsigned i = 0; i < n; i++) {
+		if (!strcmp(all[i].name, "vma_typesafe"))
+			vmas += all[i].alloc_fastpath + all[i].alloc_slowpath;
+		if (!strcmp(all[i].name, "maple_leaf"))
+			leaves += all[i].objects_taken;
+	}
+	assert_true(vmas >= 100);
+	assert_true(leaves > 0);
+	assert_int_equal(sm_host_cache_stats(host, few, 1), n);
+	assert_string_equal(few[0].name, all[0].name);
+	sm_space_destroy(other);
+}
+
 static void mmap_errors(void **state)
 {
 	(void)state;
@@ -497,6 +527,7 @@ static void waits_are_given_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(host_cache_stats),
 		TEST(mmap_errors),
 		TEST(munmap_cases),
 		TEST(mprotect_merges),
