@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* table.c - the table of table.h. */
 #include "report/table.h"
+#include "report/html.h"
 #include "report/text.h"
 #include "base/base.h"
 #include "base/inject.h"
@@ -275,6 +276,32 @@ static void print_markdown(const struct sm__table *t, FILE *out)
 	}
 }
 
+static void html_row(const struct sm__table *t, FILE *out, unsigned row, const char *tag)
+{
+	char buf[SM__TEXT_NUMBER];
+
+	fputs("<tr>", out);
+	for (unsigned c = 0; c < t->n_columns; c++) {
+		const struct sm__column *column = &t->columns[c];
+
+		if (column->data_only)
+			continue;
+		fprintf(out, "<%s%s>", tag, column->align == SM__RIGHT ? " class=\"r\"" : "");
+		sm__html_text(out, row == t->rows ? column->title : shown(cell_at(t, row, c), buf));
+		fprintf(out, "</%s>", tag);
+	}
+	fputs("</tr>\n", out);
+}
+
+static void print_html(const struct sm__table *t, FILE *out)
+{
+	fputs("<div class=\"scroll\"><table>\n", out);
+	html_row(t, out, t->rows, "th");
+	for (unsigned r = 0; r < t->rows; r++)
+		html_row(t, out, r, "td");
+	fputs("</table></div>\n", out);
+}
+
 /* I2 */
 static void csv_text(FILE *out, const char *s)
 {
@@ -331,6 +358,8 @@ int sm__table_print(const struct sm__table *t, FILE *out, enum sm__table_form fo
 		print_csv(t, out);
 	} else if (form == SM__TABLE_MARKDOWN) {
 		print_markdown(t, out);
+	} else if (form == SM__TABLE_HTML) {
+		print_html(t, out);
 	} else {
 		widths = allocate(t->n_columns, sizeof(*widths));
 		if (!widths)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table.h - one table, filled once, written as text, Markdown, CSV or JSON.
+ * table.h - one table, filled once, written as text, Markdown, HTML, CSV or JSON.
  *
  * A column has a key (JSON member, CSV heading: stable, for programs) and a title (for people). A
  * cell keeps its value; only the text forms round and scale it: a duration is nanoseconds in JSON
@@ -33,7 +33,7 @@ struct sm__column {
 	bool data_only; /* in JSON and CSV, not in the text forms */
 };
 
-enum sm__table_form { SM__TABLE_TEXT, SM__TABLE_MARKDOWN, SM__TABLE_CSV };
+enum sm__table_form { SM__TABLE_TEXT, SM__TABLE_MARKDOWN, SM__TABLE_HTML, SM__TABLE_CSV };
 
 struct sm__table;
 

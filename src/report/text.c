@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { REPLACEMENT = 0xfffd };
-
 /* Length and least code point of the sequence that starts with byte b; length 0: no such start. */
 static unsigned sequence(unsigned char b, uint32_t *least)
 {
@@ -40,15 +38,15 @@ uint32_t sm__utf8_next(const char **s)
 	if (n == 1)
 		return *p;
 	if (n == 0)
-		return REPLACEMENT;
+		return SM__UTF8_REPLACEMENT;
 	c = *p & (0x7fu >> n);
 	for (unsigned i = 1; i < n; i++) {
 		if ((p[i] & 0xc0) != 0x80) /* also stops at the terminating zero */
-			return REPLACEMENT;
+			return SM__UTF8_REPLACEMENT;
 		c = c << 6 | (p[i] & 0x3fu);
 	}
 	if (c < least || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-		return REPLACEMENT;
+		return SM__UTF8_REPLACEMENT;
 	*s += n - 1;
 	return c;
 }
@@ -95,23 +93,24 @@ static const struct span double_width[] = {
 	{ 0x1f900, 0x1f9ff }, { 0x20000, 0x3fffd },
 };
 
-static int in_spans(uint32_t c, const struct span *spans, unsigned n)
+static bool in_spans(uint32_t c, const struct span *spans, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		if (c >= spans[i].first && c <= spans[i].last)
-			return 1;
+			return true;
 	}
-	return 0;
+	return false;
 }
 
-static int is_control(uint32_t c)
+bool sm__is_control(uint32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e);
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
 }
 
 static unsigned width_of(uint32_t c)
 {
-	if (is_control(c))
+	if (sm__is_control(c))
 		return 1; /* printed as the replacement character */
 	if (in_spans(c, zero_width, SM__ARRAY_SIZE(zero_width)))
 		return 0;
@@ -133,7 +132,7 @@ static void spaces(FILE *out, unsigned n)
 		fputc(' ', out);
 }
 
-void sm__text_pad(FILE *out, const char *s, unsigned width, int right)
+void sm__text_pad(FILE *out, const char *s, unsigned width, bool right)
 {
 	unsigned own = sm__text_width(s);
 	unsigned pad = width > own ? width - own : 0;
@@ -144,8 +143,8 @@ void sm__text_pad(FILE *out, const char *s, unsigned width, int right)
 		uint32_t c = sm__utf8_next(&s);
 		char buf[4];
 
-		if (is_control(c))
-			c = REPLACEMENT;
+		if (sm__is_control(c))
+			c = SM__UTF8_REPLACEMENT;
 		fwrite(buf, 1, sm__utf8_put(c, buf), out);
 	}
 	if (!right)
@@ -191,7 +190,7 @@ char *sm__text_count(double n, char *buf)
 {
 	char digits[32];
 	unsigned len, out = 0;
-	int negative = n < 0;
+	bool negative = n < 0;
 
 	if (!isfinite(n) || fabs(n) >= 1e18)
 		return strcpy(buf, "n/a");

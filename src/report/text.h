@@ -9,11 +9,18 @@
 #ifndef SM_REPORT_TEXT_H
 #define SM_REPORT_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 /* Decodes one character at *s (not at the end), moves *s behind it. Return: the code point (I1). */
 uint32_t sm__utf8_next(const char **s);
+
+/* What stands for a byte that is no text, and for a control character. */
+enum { SM__UTF8_REPLACEMENT = 0xfffd };
+
+/* Control characters, and those that turn the direction of what follows. */
+bool sm__is_control(uint32_t c);
 
 /* Writes a code point as UTF-8 to buf (at least 4 bytes). Return: bytes written. */
 unsigned sm__utf8_put(uint32_t c, char *buf);
@@ -24,7 +31,7 @@ unsigned sm__text_width(const char *s);
 /*
  * Prints s, control characters replaced (I2), padded with spaces to width; left- or right-aligned.
  */
-void sm__text_pad(FILE *out, const char *s, unsigned width, int right);
+void sm__text_pad(FILE *out, const char *s, unsigned width, bool right);
 
 /*
  * Numbers for people, into buf (at least SM__TEXT_NUMBER bytes). Return: buf.

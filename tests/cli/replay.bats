@@ -253,6 +253,74 @@ small() {
 	[[ $output == *"cannot be written"* ]]
 }
 
+@test "--html writes one page that needs nothing else" {
+	cat >"$dir/<script>alert(1)<" <<-END
+		100 execve("/bin/<img src=x onerror=alert(2)>&\"'", ["x"], []) = 0
+		100 mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3</lib/<u&.so>, 0) = 0x7f0000000000
+		100 mprotect(0x7f0000000000, 4096, PROT_NONE) = -1 EACCES (Permission denied)
+	END
+	cd "$dir"
+	samara replay --threads 1 --design linux-5.19,linux-6.18 --html page.html "<script>alert(1)<" "$traces/perl.strace.xz"
+	[ "$status" -eq 1 ]
+	samara replay --html many.html "$traces/app-cycle-100.strace.xz"
+	[ "$status" -eq 0 ]
+	for page in page.html many.html; do
+		python3 - $page <<-'END'
+			import html.parser, re, sys
+			text = open(sys.argv[1], encoding="utf-8").read()
+			class Page(html.parser.HTMLParser):
+			    stack, seen, rects, data = [], set(), 0, []
+			    def handle_starttag(self, tag, attrs):
+			        self.seen.add(tag)
+			        self.rects += tag == "rect"
+			        assert not any(k.startswith("on") or k in ("src", "href") for k, _ in attrs), attrs
+			        if tag != "meta":
+			            self.stack.append(tag)
+			    def handle_startendtag(self, tag, attrs):
+			        self.seen.add(tag)
+			        self.rects += tag == "rect"
+			    def handle_endtag(self, tag):
+			        assert self.stack.pop() == tag, tag
+			    def handle_data(self, data):
+			        self.data.append(data)
+			page = Page()
+			page.feed(text)
+			page.close()
+			assert not page.stack, page.stack
+			assert not page.seen & {"script", "img", "u", "link", "iframe", "object"}, page.seen
+			assert {"svg", "table", "details", "pre", "rect"} <= page.seen
+			assert not re.search(r"https?:|url\(|@import", text)
+			data = "".join(page.data)
+			if "page" in sys.argv[1]:
+			    assert "<script>alert(1)<" in data and "<img src=x onerror=alert(2)>" in data
+			    assert "/lib/<u&.so" in data
+			    assert "expected" in data and "-1 EACCES" in data
+			    assert "polyline" in page.seen and "VMAs of all processes" in data
+			    assert data.count("linux-5.19") >= 4 and "perl.strace.xz" in data
+			else:
+			    assert page.rects > 100 and len(text) < 1 << 20
+		END
+	done
+	run --separate-stderr timeout 60 "$SAMARA" replay --html - "$traces/sort.strace.xz"
+	[ "$status" -eq 0 ]
+	[[ ${lines[0]} == "<!DOCTYPE html>" && ${lines[-1]} == "</html>" ]]
+	samara replay --html /dev/full "$traces/sort.strace.xz"
+	[ "$status" -eq 2 ]
+	[[ $output == *"samara replay: /dev/full: cannot be written"* ]]
+}
+
+@test "the counters of the object caches are told" {
+	samara replay --design linux-6.18 --json "$dir/a.json" "$traces/wordcount-4.strace.xz"
+	[ "$status" -eq 0 ]
+	[[ $output == *"cache"*"allocated"*"vma_typesafe"*"maple_leaf"* ]]
+	python3 - "$dir/a.json" <<-'END'
+		import json, sys
+		caches = {c["cache"]: c for c in json.load(open(sys.argv[1]))["recordings"][0]["runs"][0]["caches"]}
+		assert caches["vma_typesafe"]["allocated"] >= 40
+		assert caches["maple_leaf"]["borrowed"] > 0 and caches["maple_leaf"]["free_rcu"] > 0
+	END
+}
+
 @test "--perfetto writes calls, waits and VMAs on a time line" {
 	samara replay --design linux-6.1,linux-6.18 --perfetto "$dir/t.json" "$traces/wordcount-4.strace.xz"
 	[ "$status" -eq 0 ]

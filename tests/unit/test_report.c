@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The report room: text.h I1 I2, json.h I1 I2, table.h I1 I2 I3, stats.h, bars.h. */
+/* The report room: text.h I1 I2, json.h I1 I2, table.h I1 I2 I3, stats.h. */
 #include "base/base.h"
 #include "base/inject.h"
 #include "base/random.h"
-#include "report/bars.h"
 #include "report/json.h"
 #include "report/stats.h"
 #include "report/table.h"
@@ -73,9 +72,9 @@ static void widths_and_padding(void **state)
 	assert_int_equal(sm__text_width("µs"), 2);
 	assert_int_equal(sm__text_width("e\xcc\x81"), 1); /* e and a combining acute */
 	assert_int_equal(sm__text_width("\xe6\xbc\xa2"), 2);
-	sm__text_pad(o.file, "µ", 3, 1);
-	sm__text_pad(o.file, "µ", 3, 0);
-	sm__text_pad(o.file, "\033[2J", 0, 0); /* I2 */
+	sm__text_pad(o.file, "µ", 3, true);
+	sm__text_pad(o.file, "µ", 3, false);
+	sm__text_pad(o.file, "\033[2J", 0, false); /* I2 */
 	fclose(o.file);
 	assert_string_equal(o.text, "  µµ  \xef\xbf\xbd[2J");
 	free(o.text);
@@ -328,35 +327,6 @@ static void welch_known(void **state)
 	assert_true(sm__welch_p(&constant, &b) == 0);
 }
 
-static void bars_show_powers(void **state)
-{
-	static const struct sm__bar bars[] = {
-		{ 256, 272, 3 },
-		{ 272, 288, 1 },
-		{ 300, 320, 0 },
-		{ 1024, 1088, 2 },
-		{ 1ULL << 63, UINT64_MAX, 1 },
-	};
-	struct output o;
-
-	(void)state;
-	open_output(&o);
-	sm__bars_print(o.file, bars, 4);
-	fclose(o.file);
-	assert_string_equal(
-		o.text,
-		"[256 ns, 512 ns)                 4  |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|\n"
-		"[512 ns, 1.02 µs)                0  |                                        |\n"
-		"[1.02 µs, 2.05 µs)               2  |@@@@@@@@@@@@@@@@@@@@                    |\n");
-	free(o.text);
-	open_output(&o);
-	sm__bars_print(o.file, bars + 4, 1);
-	sm__bars_print(o.file, bars, 0);
-	fclose(o.file);
-	assert_non_null(strstr(o.text, ", ...)"));
-	free(o.text);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -365,7 +335,6 @@ int main(void)
 		cmocka_unit_test(json_random),	      cmocka_unit_test(table_forms),
 		cmocka_unit_test(table_as_json),      cmocka_unit_test(table_exhaustion),
 		cmocka_unit_test(stats_known),	      cmocka_unit_test(welch_known),
-		cmocka_unit_test(bars_show_powers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

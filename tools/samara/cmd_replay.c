@@ -4,6 +4,7 @@
 #include "load.h"
 #include "options.h"
 #include "replay_report.h"
+#include "report/html.h"
 #include "base/base.h"
 
 #include <errno.h>
@@ -13,10 +14,11 @@
 
 enum { REPEAT_MAX = 1000 };
 
-/* Files that are filled while recordings are replayed. X(NAME, option, name of the array in it) */
-#define OUTPUTS(X)                    \
-	X(JSON, "json", "recordings") \
-	X(PERFETTO, "perfetto", "traceEvents")
+/* Files that are filled while recordings are replayed. X(NAME, option, JSON: the array in it) */
+#define OUTPUTS(X)                             \
+	X(JSON, "json", "recordings")          \
+	X(PERFETTO, "perfetto", "traceEvents") \
+	X(HTML, "html", NULL)
 enum {
 #define OUTPUT_NUMBER(NAME, option, array) NAME,
 	OUTPUTS(OUTPUT_NUMBER)
@@ -56,6 +58,7 @@ static void usage(FILE *out)
 		     "  --strict                 a line that cannot be read ends it\n"
 		     "  --json FILE              everything as JSON (- is stdout, instead of the "
 		     "tables)\n"
+		     "  --html FILE              one page with the tables and pictures of them\n"
 		     "  --perfetto FILE          a time line of calls and waits, for Perfetto\n\n"
 		     "Exit status: 0 every result explained, 1 differences, 2 usage or unreadable "
 		     "input.\n");
@@ -246,8 +249,8 @@ static struct sm__replay_result *run_once(const struct request *q, const struct 
 		.touch = faults ? SM__TOUCH_NONE : q->touch,
 		.backend = faults || q->touch ? SM_BACKEND_SOFT : SM_BACKEND_NONE,
 		.lock_stats = true,
-		.samples = q->output[JSON] || q->output[PERFETTO],
-		.timeline = q->output[PERFETTO] != NULL,
+		.samples = q->output[JSON] || q->output[PERFETTO] || q->output[HTML],
+		.timeline = q->output[PERFETTO] || q->output[HTML],
 		.stop_after = UINT64_MAX,
 		.progress = progress,
 	};
@@ -308,21 +311,27 @@ static int verdict(const struct sm__recording *rec, const struct runs *runs, uns
 }
 
 struct sink {
-	const char *name; /* NULL: not asked for */
+	const char *name;  /* NULL: not asked for */
+	const char *array; /* NULL: a page, not JSON */
 	FILE *out;
 	struct sm__json j;
 };
 
-/* Opens the file and, in it, an object with one array. */
+/* Opens the file and in it a page, or an object with one array. */
 static bool sink_open(struct sink *sink, const char *name, const char *array)
 {
 	sink->name = name;
+	sink->array = array;
 	if (!name)
 		return true;
 	sink->out = strcmp(name, "-") ? fopen(name, "we") : stdout;
 	if (!sink->out) {
 		complain("%s: %s", name, strerror(errno));
 		return false;
+	}
+	if (!array) {
+		sm__html_begin(sink->out, "samara replay");
+		return true;
 	}
 	sm__json_init(&sink->j, sink->out);
 	sm__json_open(&sink->j, NULL, '{');
@@ -337,9 +346,13 @@ static bool sink_close(struct sink *sink)
 
 	if (!sink->out)
 		return true;
-	sm__json_close(&sink->j);
-	sm__json_close(&sink->j);
-	fine = !sm__json_finish(&sink->j);
+	if (sink->array) {
+		sm__json_close(&sink->j);
+		sm__json_close(&sink->j);
+		fine = !sm__json_finish(&sink->j);
+	} else {
+		fine = !sm__html_end(sink->out);
+	}
 	if (sink->out == stdout)
 		return true; /* close_stdout() tells */
 	fine &= !fclose(sink->out);
@@ -414,6 +427,8 @@ static int replay_one(const struct request *q, char *const *files, size_t n, str
 			report_json(&sinks[JSON].j, &shown, runs, q->ndesigns);
 		if (sinks[PERFETTO].out)
 			report_timeline(&sinks[PERFETTO].j, &shown, runs, q->ndesigns);
+		if (sinks[HTML].out)
+			report_html(sinks[HTML].out, &shown, runs, q->ndesigns);
 		if (!to_stdout(q))
 			report_text(stdout, &shown, runs, q->ndesigns);
 		status = verdict(rec, runs, q->ndesigns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* replay_report.h - what samara replay shows: tables for people, JSON for programs. */
+/* replay_report.h - what samara replay shows: text and pages for people, JSON for programs. */
 #ifndef SAMARA_REPLAY_REPORT_H
 #define SAMARA_REPLAY_REPORT_H
 
@@ -29,6 +29,9 @@ struct shown {
 void report_text(FILE *out, const struct shown *s, const struct runs *runs, unsigned n);
 /* One object, into an open array. */
 void report_json(struct sm__json *j, const struct shown *s, const struct runs *runs, unsigned n);
+
+/* A section of an HTML page (report/html.h): the tables, and pictures. Needs the time line. */
+void report_html(FILE *out, const struct shown *s, const struct runs *runs, unsigned n);
 
 /*
  * The runs on a time line, as trace events that Perfetto and other viewers open: a process for each
