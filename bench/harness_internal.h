@@ -58,9 +58,6 @@ int bench_write_json(const struct bench_session *s, const char *benchmark, const
 int bench_write_csv(const struct bench_session *s, const char *path);
 extern volatile int bench_interrupt; /* set by the command's signal handler */
 
-const char *bench_unit_name(enum bench_unit unit);
-bool bench_higher_is_better(enum bench_unit unit);
-
 /* compare.c: `samara bench compare OLD NEW`. Return: exit status of the command. */
 int bench_compare(const char *old_path, const char *new_path, FILE *out, bool markdown);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *bench_unit_name(enum bench_unit unit)
+static const char *unit_name(enum bench_unit unit)
 {
 	static const char *const names[] = {
 		[BENCH_NS] = "ns",	 [BENCH_OPS] = "ops/s/thread", [BENCH_SECONDS] = "s",
@@ -18,7 +18,7 @@ const char *bench_unit_name(enum bench_unit unit)
 	return names[unit];
 }
 
-bool bench_higher_is_better(enum bench_unit unit)
+static bool higher_is_better(enum bench_unit unit)
 {
 	return unit == BENCH_OPS;
 }
@@ -169,9 +169,9 @@ static void json_row(struct sm__json *j, const struct bench_record *r)
 	sm__json_number(j, "ours", r->ours.median);
 	sm__json_text(j, "peer", r->peer);
 	sm__json_number(j, "theirs", r->peer ? r->theirs.median : NAN);
-	sm__json_text(j, "unit", bench_unit_name(r->unit));
+	sm__json_text(j, "unit", unit_name(r->unit));
 	sm__json_number(j, "ratio", ratio_of(r));
-	sm__json_text(j, "better", bench_higher_is_better(r->unit) ? "higher" : "lower");
+	sm__json_text(j, "better", higher_is_better(r->unit) ? "higher" : "lower");
 	json_stats(j, "ours", &r->ours);
 	if (r->peer)
 		json_stats(j, "theirs", &r->theirs);
@@ -246,7 +246,7 @@ static void csv_row(struct sm__table *t, const struct bench_record *r, const str
 	sm__table_number(t, r->ours.median, 3);
 	sm__table_text(t, r->peer);
 	sm__table_number(t, r->peer ? r->theirs.median : NAN, 3);
-	sm__table_text(t, bench_unit_name(r->unit));
+	sm__table_text(t, unit_name(r->unit));
 	sm__table_number(t, ratio_of(r), 4);
 	sm__table_count(t, r->ours.n);
 	csv_side(t, &r->ours, true);

@@ -36,7 +36,8 @@ const char *peer_error(void)
 	return error_text;
 }
 
-uint64_t peer_measure(const struct peer_case *cases, const char *what, uint64_t n)
+/* Runs "NAME[/ARG]" from the table in this process. */
+static uint64_t measure(const struct peer_case *cases, const char *what, uint64_t n)
 {
 	size_t length = strcspn(what, "/");
 
@@ -73,7 +74,7 @@ static int answer(const struct peer_case *cases, const char *what, uint64_t n)
 	uint64_t ns;
 
 	n_more = 0;
-	ns = peer_measure(cases, what, n);
+	ns = measure(cases, what, n);
 	if (ns == UINT64_MAX) {
 		printf("error %s\n", error_text[0] ? error_text : "failed");
 	} else {

@@ -45,8 +45,6 @@ void peer_more(double value);
 /* The text of the last peer_fail() of this thread, or "". */
 const char *peer_error(void);
 int peer_main(int argc, char **argv, const struct peer_case *cases);
-/* Runs "NAME[/ARG]" from the table in this process. */
-uint64_t peer_measure(const struct peer_case *cases, const char *what, uint64_t n);
 
 #ifdef __cplusplus
 }

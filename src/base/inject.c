@@ -35,11 +35,6 @@ void sm__inject_arm_from(uint64_t nth)
 	arm(&sm__inject_armed, nth, true);
 }
 
-void sm__inject_arm_below(uint64_t nth)
-{
-	arm(&sm__inject_armed_below, nth, false);
-}
-
 void sm__inject_arm_below_from(uint64_t nth)
 {
 	arm(&sm__inject_armed_below, nth, true);

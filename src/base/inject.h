@@ -25,8 +25,7 @@ extern atomic_bool sm__inject_armed_below;
 bool sm__inject_slow(void);
 void sm__inject_arm(uint64_t nth);
 void sm__inject_arm_from(uint64_t nth);
-/* As sm__inject_arm and _arm_from, for the points of I3. */
-void sm__inject_arm_below(uint64_t nth);
+/* As sm__inject_arm_from, for the points of I3. */
 void sm__inject_arm_below_from(uint64_t nth);
 void sm__inject_disarm(void);
 /* Number of allocation points passed since the last arm. */

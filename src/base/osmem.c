@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-size_t sm__os_page_size(void)
+/* Page size of the running system in bytes. */
+static size_t page_size(void)
 {
 	static _Atomic size_t size; /* every thread computes the same value */
 	size_t s = atomic_load_explicit(&size, memory_order_relaxed);
@@ -34,14 +35,14 @@ void *sm__os_map(size_t bytes)
 {
 	if (sm__inject_fail_below())
 		return NULL;
-	return map(SM__ALIGN_UP(bytes, sm__os_page_size()));
+	return map(SM__ALIGN_UP(bytes, page_size()));
 }
 
 void *sm__os_map_aligned(size_t bytes, size_t align)
 {
 	char *base, *aligned;
 
-	bytes = SM__ALIGN_UP(bytes, sm__os_page_size());
+	bytes = SM__ALIGN_UP(bytes, page_size());
 	if (sm__inject_fail_below())
 		return NULL;
 	base = map(bytes);
@@ -64,7 +65,7 @@ void sm__os_unmap(void *p, size_t bytes)
 {
 	int saved = errno;
 
-	(void)munmap(p, SM__ALIGN_UP(bytes, sm__os_page_size()));
+	(void)munmap(p, SM__ALIGN_UP(bytes, page_size()));
 	errno = saved;
 }
 

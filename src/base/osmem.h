@@ -10,9 +10,6 @@
 
 #include "base/base.h"
 
-/* Page size of the running system in bytes. */
-size_t sm__os_page_size(void);
-
 /* Zeroed, private, page-aligned memory; NULL on exhaustion. bytes is rounded up to pages. */
 void *sm__os_map(size_t bytes);
 

@@ -61,12 +61,6 @@ bool sm__percpu_force(enum sm__percpu_mode wanted)
 	return true;
 }
 
-bool sm__percpu_rseq_works(void)
-{
-	pthread_once(&once, choose);
-	return works;
-}
-
 #if SM__HAVE_RSEQ
 ptrdiff_t sm__percpu_rseq_offset(void)
 {

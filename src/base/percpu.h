@@ -33,9 +33,6 @@ enum sm__percpu_mode sm__percpu_mode(void);
 /* Tests: what is created from now on uses this mode. False where it does not work. */
 bool sm__percpu_force(enum sm__percpu_mode mode);
 
-/* Can sequences be used here at all? */
-bool sm__percpu_rseq_works(void);
-
 /* Where the thread's struct rseq is, from the thread pointer. */
 ptrdiff_t sm__percpu_rseq_offset(void);
 

@@ -341,21 +341,4 @@ void sm__slab_mark_back(struct sm__slab_class *class, const char *name, const vo
 	old = atomic_fetch_and_explicit(&slab->held[w], ~bit, memory_order_relaxed);
 	SM_ASSERT_MSG(old & bit, "cache %s: %p is free already (double free)", name, p);
 }
-
-static void count_held(struct sm__slab_class *class, struct sm__slab *slab, void *arg)
-{
-	uint64_t *held = arg;
-
-	for (unsigned int w = 0; w < class->words; w++)
-		*held += (unsigned int)__builtin_popcountll(
-			atomic_load_explicit(&slab->held[w], memory_order_relaxed));
-}
-
-uint64_t sm__slab_held(struct sm__slab_class *class)
-{
-	uint64_t held = 0;
-
-	sm__slab_for_each(class, false, count_held, &held);
-	return held;
-}
 #endif

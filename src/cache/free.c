@@ -27,7 +27,7 @@
 
 enum { FLUSH_BATCH = 32 };
 
-void sm__cache_free_direct(struct sm_cache *c, void *object)
+static void free_direct(struct sm_cache *c, void *object)
 {
 	sm__slab_free(&c->objects, 1, &object);
 	sm__count(c, SM__COUNT_free_slowpath, 1);
@@ -57,7 +57,7 @@ static void offer_empty(struct sm_cache *c, struct sm_sheaf *s, void *object, bo
 	sm__delay();
 	if (!sm__slot_trylock(c, &held)) {
 		sm__cache_put_empty(c, node, s, may_wait);
-		sm__cache_free_direct(c, object);
+		free_direct(c, object);
 		return;
 	}
 	node = held.slot->node;
@@ -92,12 +92,12 @@ static void free_by_flushing_main(struct sm_cache *c, void *object)
 	struct sm__held held;
 
 	if (!sm__slot_trylock(c, &held)) {
-		sm__cache_free_direct(c, object);
+		free_direct(c, object);
 		return;
 	}
 	if (!held.main->capacity) {
 		sm__slot_unlock(&held);
-		sm__cache_free_direct(c, object);
+		free_direct(c, object);
 		return;
 	}
 	if (sm__sheaf_is_full(held.main)) {
@@ -163,7 +163,7 @@ static void free_to_sheaf_slow(struct sm_cache *c, void *object, bool may_wait)
 	struct sm__held held;
 
 	if (!sm__slot_trylock(c, &held)) {
-		sm__cache_free_direct(c, object);
+		free_direct(c, object);
 		return;
 	}
 	if (free_to_held(c, &held, object, &s, may_wait)) {
@@ -186,7 +186,7 @@ static SM__COLD void free_slow(struct sm_cache *c, void *object, uint32_t node)
 	bool may_wait = sm__cache_enter();
 
 	if (c->nodes_matter && node != sm__cache_node_here(c)) {
-		sm__cache_free_direct(c, object);
+		free_direct(c, object);
 		sm__count(c, SM__COUNT_free_remote, 1);
 	} else {
 		free_to_sheaf_slow(c, object, may_wait);

@@ -253,9 +253,8 @@ void sm__barn_empty_out(struct sm__barn *barn, struct sm_sheaf **full, struct sm
 void sm__cache_put_full(struct sm_cache *c, unsigned int node, struct sm_sheaf *s, bool may_wait);
 void sm__cache_put_empty(struct sm_cache *c, unsigned int node, struct sm_sheaf *s, bool may_wait);
 
-/* --- alloc.c, free.c: the slow ways, shared with bulk and layer=slab --- */
+/* --- alloc.c: the slow way, shared with bulk and layer=slab --- */
 void *sm__cache_alloc_direct(struct sm_cache *c, bool may_wait);
-void sm__cache_free_direct(struct sm_cache *c, void *object);
 /* Where the grace period of other objects may bring memory: waits for it. False: no use to retry. */
 bool sm__cache_wait_for_memory(struct sm_cache *c, bool may_wait);
 
@@ -272,11 +271,6 @@ void *sm__cpuslab_alloc(struct sm_cache *c, bool may_wait);
 void sm__cpuslab_free(struct sm_cache *c, void *object);
 
 /* --- stats.c --- */
-/* What lies in slots and barns now. */
-struct sm__cached {
-	uint64_t objects, full, empty;
-};
-struct sm__cached sm__cache_cached(struct sm_cache *c);
 /*
  * I1 and the invariants of the slabs; outside: objects with users and left in borrowed sheaves. False
  * with a line in why[]. Exact when nobody uses the cache.

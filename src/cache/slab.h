@@ -169,8 +169,6 @@ bool sm__slab_is_valid(struct sm__slab_class *class, char *why, size_t size);
 /* The object goes to a user, or comes back from one: aborts with the address when that cannot be. */
 void sm__slab_mark_held(struct sm__slab_class *class, const char *name, const void *p);
 void sm__slab_mark_back(struct sm__slab_class *class, const char *name, const void *p);
-/* Objects with users. */
-uint64_t sm__slab_held(struct sm__slab_class *class);
 #endif
 
 /* A CPU's own slab (layer=slab): a slab with objects, FROZEN, or NULL. */

@@ -5,15 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_sheaf(struct sm__cached *cached, const struct sm_sheaf *s)
+/* What lies in slots and barns now. */
+struct cached {
+	uint64_t objects, full, empty;
+};
+
+static void add_sheaf(struct cached *cached, const struct sm_sheaf *s)
 {
 	if (s)
 		cached->objects += sm__sheaf_size(s);
 }
 
-struct sm__cached sm__cache_cached(struct sm_cache *c)
+static struct cached count_cached(struct sm_cache *c)
 {
-	struct sm__cached cached = { 0 };
+	struct cached cached = { 0 };
 
 	sm__slot_lock_all(c);
 	for (unsigned int i = 0; i < c->cpus; i++) {
@@ -56,7 +61,7 @@ static void sum_counters(struct sm_cache *c, struct sm_cache_stats *out)
 
 void sm_cache_stats(struct sm_cache *c, struct sm_cache_stats *out)
 {
-	struct sm__cached cached = sm__cache_cached(c); /* also settles the counts in the mains */
+	struct cached cached = count_cached(c); /* also settles the counts in the mains */
 	struct sm__slab_count count = sm__slab_count(&c->objects);
 	struct sm__slab_count sheaves = sm__slab_count(&c->sheaves);
 
@@ -91,7 +96,7 @@ static bool complain(char *why, size_t size, const char *what, uint64_t a, uint6
 
 bool sm__cache_is_valid(struct sm_cache *c, uint64_t outside, char *why, size_t size)
 {
-	struct sm__cached cached = sm__cache_cached(c);
+	struct cached cached = count_cached(c);
 	struct sm__slab_count count = sm__slab_count(&c->objects);
 	uint64_t flying = atomic_load_explicit(&c->rcu_in_flight, memory_order_acquire) +
 			  atomic_load_explicit(&c->objects.nr_deferred, memory_order_acquire);

@@ -16,6 +16,27 @@ void sm__json_init(struct sm__json *j, FILE *out)
 	j->out = out;
 }
 
+static void quote(FILE *out, const char *s)
+{
+	fputc('"', out);
+	while (*s) {
+		uint32_t c = sm__utf8_next(&s);
+		char buf[4];
+
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", (char)c);
+		else if (c == '\n')
+			fputs("\\n", out);
+		else if (c == '\t')
+			fputs("\\t", out);
+		else if (c < 0x20 || c == 0x7f)
+			fprintf(out, "\\u%04x", c);
+		else
+			fwrite(buf, 1, sm__utf8_put(c, buf), out);
+	}
+	fputc('"', out);
+}
+
 static void indent(struct sm__json *j)
 {
 	fputc('\n', j->out);
@@ -36,7 +57,7 @@ static void before(struct sm__json *j, const char *key)
 	j->filled[j->depth - 1] = true;
 	indent(j);
 	if (key) {
-		sm__json_quote(j->out, key);
+		quote(j->out, key);
 		fputs(": ", j->out);
 	}
 }
@@ -61,32 +82,11 @@ void sm__json_close(struct sm__json *j)
 	fputc(j->closer[j->depth], j->out);
 }
 
-void sm__json_quote(FILE *out, const char *s)
-{
-	fputc('"', out);
-	while (*s) {
-		uint32_t c = sm__utf8_next(&s);
-		char buf[4];
-
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", (char)c);
-		else if (c == '\n')
-			fputs("\\n", out);
-		else if (c == '\t')
-			fputs("\\t", out);
-		else if (c < 0x20 || c == 0x7f)
-			fprintf(out, "\\u%04x", c);
-		else
-			fwrite(buf, 1, sm__utf8_put(c, buf), out);
-	}
-	fputc('"', out);
-}
-
 void sm__json_text(struct sm__json *j, const char *key, const char *text)
 {
 	before(j, key);
 	if (text)
-		sm__json_quote(j->out, text);
+		quote(j->out, text);
 	else
 		fputs("null", j->out);
 }
@@ -111,12 +111,6 @@ void sm__json_number(struct sm__json *j, const char *key, double value)
 
 	before(j, key);
 	fputs(isfinite(value) ? sm__json_format(value, buf) : "null", j->out);
-}
-
-void sm__json_int(struct sm__json *j, const char *key, int64_t value)
-{
-	before(j, key);
-	fprintf(j->out, "%" PRId64, value);
 }
 
 void sm__json_uint(struct sm__json *j, const char *key, uint64_t value)

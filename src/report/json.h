@@ -42,15 +42,12 @@ void sm__json_close(struct sm__json *j);
 /* text NULL writes null. */
 void sm__json_text(struct sm__json *j, const char *key, const char *text);
 void sm__json_number(struct sm__json *j, const char *key, double value);
-void sm__json_int(struct sm__json *j, const char *key, int64_t value);
 void sm__json_uint(struct sm__json *j, const char *key, uint64_t value);
 void sm__json_bool(struct sm__json *j, const char *key, bool value);
 void sm__json_null(struct sm__json *j, const char *key);
 /* Ends the text with a newline and flushes. Return: 0, or -EIO when the stream has an error. */
 int sm__json_finish(struct sm__json *j);
 
-/* The string escaped and quoted, without a level around it (for other emitters). */
-void sm__json_quote(FILE *out, const char *text);
 /* The shortest form that reads back equal; value is finite. buf: at least 32 bytes. */
 char *sm__json_format(double value, char *buf);
 

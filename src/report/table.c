@@ -159,11 +159,6 @@ void sm__table_null(struct sm__table *t)
 	put(t, (struct cell){ .kind = NOTHING });
 }
 
-unsigned sm__table_rows(const struct sm__table *t)
-{
-	return t ? t->rows : 0;
-}
-
 int sm__table_error(const struct sm__table *t)
 {
 	return t ? t->error : -ENOMEM;
@@ -375,7 +370,7 @@ int sm__table_print(const struct sm__table *t, FILE *out, enum sm__table_form fo
 void sm__table_json(const struct sm__table *t, struct sm__json *j, const char *key)
 {
 	sm__json_open(j, key, '[');
-	for (unsigned r = 0; r < sm__table_rows(t); r++) {
+	for (unsigned r = 0; t && r < t->rows; r++) {
 		sm__json_open(j, NULL, '{');
 		for (unsigned c = 0; c < t->n_columns; c++) {
 			const struct cell *cell = cell_at(t, r, c);

@@ -56,7 +56,6 @@ void sm__table_bytes(struct sm__table *t, double bytes);      /* text: "1.5 MiB"
 void sm__table_percent(struct sm__table *t, double fraction); /* text: "+12.3%" of +0.123 */
 void sm__table_null(struct sm__table *t);		      /* text: "-" */
 
-unsigned sm__table_rows(const struct sm__table *t);
 int sm__table_error(const struct sm__table *t);
 
 /* The whole table. Return: 0, -EIO (stream), -ENOMEM (I3). */

@@ -46,7 +46,4 @@ enum sm__perf_kind sm__perf_line(const char *p, struct sm_trace_event *ev, const
 /* "-1 ENOMEM (...)", "0x7f..", "?" into ev; past it, or NULL and *reason. */
 const char *sm__scan_result(const char *p, struct sm_trace_event *ev, const char **reason);
 
-/* Arguments that are there but make no sense for the call: a reason, or NULL. */
-const char *sm__check_args(const struct sm_trace_event *ev);
-
 #endif

@@ -62,7 +62,8 @@ static int grow_strings(struct sm__recording *rec)
 	return 0;
 }
 
-uint32_t sm__recording_intern(struct sm__recording *rec, const char *text, size_t len)
+/* Index of the string, added if new; SM__NONE on exhaustion. */
+static uint32_t intern(struct sm__recording *rec, const char *text, size_t len)
 {
 	size_t k;
 	char *copy;
@@ -252,7 +253,7 @@ static int add_string(struct sm__recording *rec, const struct sm_trace_event *ev
 	}
 	if (!text)
 		return 0;
-	c->string = sm__recording_intern(rec, text, len);
+	c->string = intern(rec, text, len);
 	return c->string == SM__NONE ? -ENOMEM : 0;
 }
 

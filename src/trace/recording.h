@@ -138,8 +138,6 @@ int sm__recording_order(struct sm__recording *rec);
 
 /* The n-th string, "" for SM__NONE. */
 const char *sm__recording_string(const struct sm__recording *rec, uint32_t index);
-/* Index of the string, added if new; SM__NONE on exhaustion. */
-uint32_t sm__recording_intern(struct sm__recording *rec, const char *text, size_t len);
 /* Room for one more element: 0, -ENOMEM. */
 int sm__grow(void *array, size_t n, size_t *room, size_t size);
 int sm__mm_add_initial(struct sm__mm *mm, struct sm__initial initial);

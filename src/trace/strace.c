@@ -233,7 +233,8 @@ static void parse_clone(const char *p, struct sm_trace_event *ev)
 	}
 }
 
-const char *sm__check_args(const struct sm_trace_event *ev)
+/* Arguments that are there but make no sense for the call: a reason, or NULL. */
+static const char *check_args(const struct sm_trace_event *ev)
 {
 	static const char *const few[7] = { NULL,
 					    "no first argument",
@@ -310,7 +311,7 @@ static int parse_args(const char **p, bool finished, struct sm_trace_event *ev,
 			q = sm__skip_blanks(q + 1);
 	}
 	*p = q + (*q == ')');
-	*reason = sm__check_args(ev);
+	*reason = check_args(ev);
 	return *reason ? -EBADMSG : 0;
 }
 

@@ -127,7 +127,6 @@ static void json_reads_back(void **state)
 	sm__json_open(&j, NULL, '{');
 	sm__json_text(&j, nasty, nasty);
 	sm__json_text(&j, "nothing", NULL);
-	sm__json_int(&j, "least", INT64_MIN);
 	sm__json_uint(&j, "most", INT64_MAX);
 	sm__json_number(&j, "infinite", INFINITY);
 	sm__json_bool(&j, "yes", true);
@@ -145,7 +144,6 @@ static void json_reads_back(void **state)
 			    "\"\\/\b\f\n\r\t\x01\x7f\xef\xbf\xbd\xef\xbf\xbd(é漢🍁");
 	assert_true(json_is_null(json_object_get(root, "nothing")));
 	assert_true(json_is_null(json_object_get(root, "infinite")));
-	assert_true(json_integer_value(json_object_get(root, "least")) == INT64_MIN);
 	assert_true(json_integer_value(json_object_get(root, "most")) == INT64_MAX);
 	assert_true(json_is_true(json_object_get(root, "yes")));
 	list = json_object_get(root, "numbers");
