@@ -1,97 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What went wrong in caches of this design elsewhere, each as a test, with restartable sequences and with
- * the trylock; after every step the books are checked (internal.h I1).
+ * the trylock; after every step the books are checked (internal.h I1). Grace periods, threads and wrong
+ * frees have files of their own: test_cache_grace.c, test_cache_threads.c, test_cache_misuse.c.
  */
-#include "base/inject.h"
-#include "base/percpu.h"
-#include "base/thread.h"
-#include "cache/internal.h"
-
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-enum { SIZE = 256, MANY = 4000 };
-
-static void check(struct sm_cache *c, uint64_t outside)
-{
-	char why[200] = "";
-
-	if (!sm__cache_is_valid(c, outside, why, sizeof(why)))
-		fail_msg("%s", why);
-}
-
-static struct sm_cache *make(struct sm_cache_options o)
-{
-	struct sm_cache *c;
-
-	o.size = o.size ? o.size : SIZE;
-	c = sm_cache_create(&o);
-	assert_non_null(c);
-	return c;
-}
-
-static struct sm_cache_stats stats(struct sm_cache *c)
-{
-	struct sm_cache_stats s;
-
-	sm_cache_stats(c, &s);
-	return s;
-}
-
-/* All tests on one CPU: what they count is then exact. */
-static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	(void)sched_setaffinity(0, sizeof(set), &set);
-}
-
-static int with_sequences(void **state)
-{
-	(void)state;
-	pin(0);
-	return sm__percpu_force(SM__PERCPU_RSEQ) ? 0 : sm__percpu_force(SM__PERCPU_LOCK) - 1;
-}
-
-static int with_trylock(void **state)
-{
-	(void)state;
-	pin(0);
-	return sm__percpu_force(SM__PERCPU_LOCK) ? 0 : -1;
-}
-
-static void alloc_n(struct sm_cache *c, void **p, int n)
-{
-	for (int i = 0; i < n; i++) {
-		p[i] = sm_cache_alloc(c);
-		assert_non_null(p[i]);
-	}
-}
-
-static void free_n(struct sm_cache *c, void **p, int n)
-{
-	for (int i = 0; i < n; i++)
-		sm_cache_free(c, p[i]);
-}
-
-static void free_rcu_n(struct sm_cache *c, void **p, int n)
-{
-	for (int i = 0; i < n; i++)
-		sm_cache_free_rcu(c, p[i]);
-}
+#include "cache_world.h"
 
 /* The flush of rcu sheaves that find the barn full goes to the slabs and nowhere else (I4). */
 static void flush_does_not_come_back(void **state)
@@ -240,185 +153,6 @@ static void oversize_gives_exactly_what_was_asked(void **state)
 	assert_int_equal(sm_cache_destroy(c), 0);
 }
 
-static _Atomic int reader_state; /* 1 in its section, 2 may leave, 3 has left */
-
-static void *slow_reader(void *unused)
-{
-	(void)unused;
-	sm__thread_enter();
-	sm__rcu_read_lock();
-	atomic_store(&reader_state, 1);
-	while (atomic_load(&reader_state) != 2)
-		usleep(1000);
-	usleep(20000);
-	atomic_store(&reader_state, 3);
-	sm__rcu_read_unlock();
-	return NULL;
-}
-
-static pthread_t start_reader(void)
-{
-	pthread_t t;
-
-	atomic_store(&reader_state, 0);
-	pthread_create(&t, NULL, slow_reader, NULL);
-	while (atomic_load(&reader_state) != 1)
-		usleep(1000);
-	return t;
-}
-
-/* Destruction while sheaves are in flight, and a part-filled one is still with its CPU. */
-static void destroy_waits_for_readers(void **state)
-{
-	static const bool deferred[] = { false, true };
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		struct sm_cache *c = make((struct sm_cache_options){
-			.capacity = 8, .no_rcu_sheaf = deferred[i], .rcu_age_ms = 1000 });
-		static void *p[100];
-		pthread_t reader;
-
-		alloc_n(c, p, 100);
-		reader = start_reader();
-		free_rcu_n(c, p, 100);
-		assert_true(stats(c).rcu_in_flight >= 96);
-		atomic_store(&reader_state, 2);
-		assert_int_equal(sm_cache_destroy(c), 0);
-		assert_int_equal(atomic_load(&reader_state), 3);
-		pthread_join(reader, NULL);
-	}
-}
-
-struct freer {
-	struct sm_cache *cache;
-	void *p[500];
-	int cpu;
-};
-
-static void *free_all_rcu(void *arg)
-{
-	struct freer *f = arg;
-
-	pin(f->cpu);
-	free_rcu_n(f->cache, f->p, 500);
-	return NULL;
-}
-
-/* After the barrier nothing that was freed before it is under way, whoever freed it. */
-static void barrier_is_complete(void **state)
-{
-	static struct freer freers[8];
-
-	(void)state;
-	for (int round = 0; round < 10; round++) {
-		struct sm_cache *c = make(
-			(struct sm_cache_options){ .rcu_age_ms = 1000, .fake_nodes = round % 3 });
-		pthread_t t[8];
-
-		for (int i = 0; i < 8; i++) {
-			freers[i].cache = c;
-			freers[i].cpu = i % 2;
-			alloc_n(c, freers[i].p, 500);
-		}
-		for (int i = 0; i < 8; i++)
-			pthread_create(&t[i], NULL, free_all_rcu, &freers[i]);
-		for (int i = 0; i < 8; i++)
-			pthread_join(t[i], NULL);
-		sm_cache_barrier(c);
-		assert_int_equal(stats(c).rcu_in_flight, 0);
-		check(c, 0);
-		assert_int_equal(sm_cache_destroy(c), 0);
-	}
-}
-
-static struct sm_cache *handler_cache;
-static void *handler_object;
-
-static void allocate_in_handler(int sig)
-{
-	(void)sig;
-	handler_object = sm_cache_alloc(handler_cache);
-}
-
-/* An allocation that interrupts nothing of the cache may refill a sheaf, in a handler too. */
-static void handler_can_refill(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 8 });
-
-	(void)state;
-	handler_cache = c;
-	signal(SIGUSR1, allocate_in_handler);
-	raise(SIGUSR1);
-	assert_non_null(handler_object);
-	assert_int_equal(stats(c).sheaf_refill, 8);
-	sm_cache_free(c, handler_object);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-/* One that interrupted a call on its thread (I6) takes the slow way, and still gets its object. */
-static void nested_call_does_not_wait(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 8 });
-	struct sm__held held;
-	void *p, *q;
-
-	(void)state;
-	p = sm_cache_alloc(c);
-	sm__cache_enter();
-	assert_true(sm__slot_trylock(c, &held));
-	sm__spin_lock(&c->barns[0].lock);
-	q = sm_cache_alloc(c); /* no slot: from the slab */
-	assert_non_null(q);
-	sm_cache_free(c, q);
-	sm_cache_free_rcu(c, p);
-	sm__slab_lock_all(&c->objects);
-	assert_null(sm_cache_alloc(c)); /* nothing can be had */
-	sm__slab_unlock_all(&c->objects);
-	sm__spin_unlock(&c->barns[0].lock);
-	sm__slot_unlock(&held);
-	sm__cache_leave();
-	assert_true(stats(c).lock_busy >= 3);
-	sm_cache_barrier(c);
-	check(c, 0);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-static void *hold_a_slot(void *arg)
-{
-	struct sm_cache *c = arg;
-	struct sm__held held;
-
-	pin(0);
-	while (!sm__slot_trylock(c, &held))
-		sched_yield();
-	atomic_store(&reader_state, 1);
-	usleep(30000);
-	sm__slot_unlock(&held);
-	return NULL;
-}
-
-/* A flush that must succeed waits for whoever holds the slot. */
-static void flush_must_succeed(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 8 });
-	void *p[20];
-	pthread_t t;
-
-	(void)state;
-	alloc_n(c, p, 20);
-	free_n(c, p, 20);
-	atomic_store(&reader_state, 0);
-	pthread_create(&t, NULL, hold_a_slot, c);
-	while (!atomic_load(&reader_state))
-		usleep(1000);
-	sm_cache_shrink(c);
-	assert_int_equal(stats(c).objects_taken, 0);
-	pthread_join(t, NULL);
-	check(c, 0);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
 static void works_without_barns(void **state)
 {
 	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 8, .no_barn = true });
@@ -471,46 +205,6 @@ static void one_sheaf_in_all_places(void **state)
 	sm_cache_barrier(c);
 	check(c, 0);
 	assert_true(stats(c).sheaf_alloc - stats(c).sheaf_free <= 12);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-static void old_sheaf_is_submitted(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .rcu_age_ms = 10 });
-	void *p = sm_cache_alloc(c);
-	int ms = 0;
-
-	(void)state;
-	sm_cache_free_rcu(c, p);
-	while (stats(c).free_rcu_sheaf == 0 || stats(c).rcu_in_flight) {
-		assert_true(ms++ < 5000);
-		usleep(1000);
-	}
-	assert_int_equal(stats(c).sheaf_age, 1);
-	check(c, 0);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-/* A free object of a type-stable cache keeps its contents as long as a reader may look at it. */
-static void type_stable_memory_outlives_readers(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .type_stable = true });
-	uint64_t *p = sm_cache_alloc(c);
-
-	(void)state;
-	*p = 0x5afe5afe5afe5afe;
-	sm__thread_enter();
-	sm__rcu_read_lock();
-	sm_cache_free(c, p);
-	sm_cache_shrink(c); /* the slab is empty now, and may not go yet */
-	usleep(20000);
-	assert_int_equal(*(volatile uint64_t *)p, 0x5afe5afe5afe5afe);
-	sm__rcu_read_unlock();
-	sm__rcu_barrier();
-	sm__rcu_barrier();
-	assert_int_equal(stats(c).slab_free, 1);
-	assert_int_equal(*(volatile uint64_t *)p,
-			 0); /* mapped until the cache goes, and given back */
 	assert_int_equal(sm_cache_destroy(c), 0);
 }
 
@@ -593,29 +287,6 @@ static void bulk_takes_and_gives(void **state)
 	}
 }
 
-/* Memory that waits for a grace period is waited for before an allocation gives up. */
-static void exhaustion_waits_for_a_grace_period(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 8, .rcu_age_ms = 60000 });
-	static void *p[MANY];
-	int n = 0;
-
-	(void)state;
-	p[n++] = sm_cache_alloc(c);
-	sm__inject_arm_below_from(1);
-	while (n < MANY && (p[n] = sm_cache_alloc(c)))
-		n++;
-	assert_true(n < MANY);
-	check(c, (uint64_t)n);
-	free_rcu_n(c, p, 8);
-	assert_non_null(p[0] = sm_cache_alloc(c));
-	sm__inject_disarm();
-	check(c, (uint64_t)n - 7);
-	sm_cache_free(c, p[0]);
-	free_n(c, p + 8, n - 8);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
 /* Every point below fails in turn, in a sequence that uses all calls; nothing is lost, nothing hangs. */
 static void every_point_below_fails_in_turn(void **state)
 {
@@ -652,191 +323,6 @@ static void every_point_below_fails_in_turn(void **state)
 	}
 }
 
-struct mover {
-	struct sm_cache *cache;
-	_Atomic pid_t tid;
-	_Atomic bool stop;
-};
-
-static void *move_about(void *arg)
-{
-	struct mover *m = arg;
-	cpu_set_t set;
-
-	for (unsigned int i = 0; !atomic_load(&m->stop); i++) {
-		CPU_ZERO(&set);
-		CPU_SET(i % 2, &set);
-		(void)sched_setaffinity(atomic_load(&m->tid), sizeof(set), &set);
-		usleep(50);
-	}
-	return NULL;
-}
-
-/* I3: between release and re-lock the thread is on another CPU. */
-static void migration_at_any_moment(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 3, .fake_nodes = 2 });
-	struct mover m = { .cache = c, .tid = gettid() };
-	static void *p[64];
-	pthread_t t;
-
-	(void)state;
-	pthread_create(&t, NULL, move_about, &m);
-	for (int round = 0; round < (SM_TSAN ? 300 : 3000); round++) {
-		int n = 1 + round % 64;
-
-		alloc_n(c, p, n);
-		if (round % 4)
-			free_n(c, p, n);
-		else
-			free_rcu_n(c, p, n);
-	}
-	atomic_store(&m.stop, true);
-	pthread_join(t, NULL);
-	pin(0);
-	sm_cache_barrier(c);
-	check(c, 0);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-static void *churn(void *arg)
-{
-	struct mover *m = arg;
-	void *p[40];
-
-	while (!atomic_load(&m->stop)) {
-		for (int i = 0; i < 40; i++)
-			p[i] = sm_cache_alloc(m->cache);
-		for (int i = 0; i < 20; i++)
-			sm_cache_free(m->cache, p[i]);
-		for (int i = 20; i < 40; i++)
-			sm_cache_free_rcu(m->cache, p[i]);
-	}
-	return NULL;
-}
-
-/* A child forked while others are inside the cache can go on with it. */
-static void forked_child_goes_on(void **state)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .capacity = 5 });
-	struct mover m = { .cache = c };
-	pthread_t t[2];
-	int status;
-
-	(void)state;
-	if (SM_TSAN)
-		skip(); /* the sanitizer's runtime makes no threads in a forked child */
-	for (int i = 0; i < 2; i++)
-		pthread_create(&t[i], NULL, churn, &m);
-	for (int i = 0; i < 20; i++) {
-		pid_t pid = fork();
-
-		if (!pid) {
-			void *p[100];
-
-			alarm(20);
-			alloc_n(c, p, 100);
-			free_n(c, p, 50);
-			free_rcu_n(c, p + 50, 50);
-			sm_cache_barrier(c);
-			sm_cache_shrink(c);
-			_exit(stats(c).rcu_in_flight ? 1 : 0);
-		}
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_int_equal(status, 0);
-		usleep(1000);
-	}
-	atomic_store(&m.stop, true);
-	for (int i = 0; i < 2; i++)
-		pthread_join(t[i], NULL);
-	sm_cache_barrier(c);
-	check(c, 0);
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-#if SM_VALIDATE
-/* Runs fn in a child that must abort; its message must hold both texts. */
-static void dies_with(void (*fn)(struct sm_cache *), const char *what)
-{
-	struct sm_cache *c = make((struct sm_cache_options){ .name = "victim" });
-	char text[4096] = "";
-	size_t got = 0;
-	int fds[2], status;
-	ssize_t n;
-	pid_t pid;
-
-	assert_int_equal(pipe(fds), 0);
-	pid = fork();
-	if (!pid) {
-		signal(SIGABRT, SIG_DFL);
-		dup2(fds[1], STDERR_FILENO);
-		fn(c);
-		_exit(0);
-	}
-	close(fds[1]);
-	while (got < sizeof(text) - 1 && (n = read(fds[0], text + got, sizeof(text) - 1 - got)) > 0)
-		got += (size_t)n;
-	close(fds[0]);
-	waitpid(pid, &status, 0);
-	assert_true(WIFSIGNALED(status));
-	assert_non_null(strstr(text, "victim"));
-	assert_non_null(strstr(text, what));
-	assert_int_equal(sm_cache_destroy(c), 0);
-}
-
-static void free_twice(struct sm_cache *c)
-{
-	void *p = sm_cache_alloc(c);
-
-	sm_cache_free(c, p);
-	sm_cache_free(c, p);
-}
-
-static void free_twice_rcu(struct sm_cache *c)
-{
-	void *p = sm_cache_alloc(c);
-
-	sm_cache_free_rcu(c, p);
-	sm_cache_free(c, p);
-}
-
-static void free_foreign(struct sm_cache *c)
-{
-	static char mine[SIZE];
-
-	free_twice(make((struct sm_cache_options){ .name = "victim" }) == c ? c : c);
-	sm_cache_free(c, mine);
-}
-
-static void free_stack(struct sm_cache *c)
-{
-	char mine[SIZE];
-
-	sm_cache_free(c, mine);
-}
-
-static void free_of_another_cache(struct sm_cache *c)
-{
-	sm_cache_free(c, sm_cache_alloc(make((struct sm_cache_options){ .name = "other" })));
-}
-
-static void free_inside(struct sm_cache *c)
-{
-	sm_cache_free(c, (char *)sm_cache_alloc(c) + 16);
-}
-
-static void wrong_frees_are_named(void **state)
-{
-	(void)state;
-	dies_with(free_twice, "double free");
-	dies_with(free_twice_rcu, "double free");
-	dies_with(free_foreign, "free");
-	dies_with(free_stack, "foreign pointer");
-	dies_with(free_of_another_cache, "another cache");
-	dies_with(free_inside, "start of an object");
-}
-#endif
-
 static void shapes(void **state)
 {
 	static const size_t sizes[] = { 1, 8, 16, 24, 100, 256, 1000, 4096, 70000, 131072 };
@@ -867,12 +353,6 @@ static void shapes(void **state)
 	}
 }
 
-#define BOTH(test)                                            \
-	{ #test "/rseq", test, with_sequences, NULL, NULL },  \
-	{                                                     \
-#test "/lock", test, with_trylock, NULL, NULL \
-	}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -882,26 +362,13 @@ int main(void)
 		BOTH(half_a_refill_leaks_nothing),
 		BOTH(failed_refill_keeps_the_sheaf),
 		BOTH(oversize_gives_exactly_what_was_asked),
-		BOTH(destroy_waits_for_readers),
-		BOTH(barrier_is_complete),
-		BOTH(handler_can_refill),
-		BOTH(nested_call_does_not_wait),
-		BOTH(flush_must_succeed),
 		BOTH(works_without_barns),
 		BOTH(one_sheaf_in_all_places),
-		BOTH(old_sheaf_is_submitted),
-		BOTH(type_stable_memory_outlives_readers),
 		BOTH(constructor_runs_once_per_object),
 		BOTH(remote_frees_go_home),
 		BOTH(bulk_takes_and_gives),
-		BOTH(exhaustion_waits_for_a_grace_period),
 		BOTH(every_point_below_fails_in_turn),
-		BOTH(migration_at_any_moment),
-		BOTH(forked_child_goes_on),
 		BOTH(shapes),
-#if SM_VALIDATE
-		BOTH(wrong_frees_are_named),
-#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
