@@ -26,7 +26,7 @@ samara() {
 	[[ $output == *"--pid takes a number"* ]]
 	samara record -o "$dir/now" --pid 999999999
 	[ "$status" -eq 2 ]
-	[[ $output == *"/proc/999999999/maps: No such file"* ]]
+	[[ $output == *"process 999999999: No such process"* ]]
 	samara record -o /nowhere/now --pid $$
 	[ "$status" -eq 2 ]
 	samara record --fly
@@ -65,17 +65,64 @@ can_trace() {
 	[ -s now ]
 }
 
-@test "a program that runs is recorded from its map on" {
-	can_trace || skip "strace cannot trace here"
-	python3 -c 'import mmap, time
-for i in range(60): m = mmap.mmap(-1, 4096 * (i + 1)); time.sleep(0.05); m.close()' &
+# A program with four threads that map and unmap without a pause, its PID in $pid.
+busy_program() {
+	cat >"$dir/busy.py" <<-'END'
+		import mmap, threading, time
+		def work(n):
+		    end = time.time() + 30
+		    while time.time() < end:
+		        maps = [mmap.mmap(-1, 4096 * (i + n)) for i in range(1, 8)]
+		        for m in maps: m.close()
+		for n in range(4): threading.Thread(target=work, args=(n,)).start()
+		open("ready", "w").close()
+	END
+	cd "$dir"
+	rm -f ready
+	python3 busy.py &
 	pid=$!
-	sleep 0.7
+	until [ -e ready ]; do sleep 0.05; done
+}
+
+# Running or sleeping, not stopped.
+goes_on() {
+	local tries=100
+	until grep -q '^State:.[RSD]' "/proc/$1/status"; do
+		sleep 0.05
+		[ $((tries--)) -gt 0 ] || return 1
+	done
+}
+
+@test "a program that runs is recorded from its map on, no call missing" {
+	can_trace || skip "strace cannot trace here"
+	busy_program
 	timeout -s INT 1 "$SAMARA" record -o "$dir/now" --pid $pid 2>/dev/null || true
-	kill $pid 2>/dev/null || true
+	goes_on $pid
+	kill $pid
 	grep -q "^# maps $pid" "$dir/now"
 	samara replay --threads 1 "$dir/now"
 	echo "$output"
 	[ "$status" -eq 0 ]
+	[[ $output == *"5 threads, 1 process"* ]]
 	[[ $output == *"0 unexplained"* ]]
+}
+
+@test "a program goes on, however its recording fails" {
+	busy_program
+	PATH=/nowhere run "$SAMARA" record -o "$dir/now" --pid $pid
+	[ "$status" -eq 2 ]
+	goes_on $pid
+	samara record -o /nowhere/now --pid $pid
+	[ "$status" -eq 2 ]
+	goes_on $pid
+	mkdir "$dir/bin" # a tracer that ends at once, and one that is killed
+	printf '#!/bin/sh\nexit 1\n' >"$dir/bin/strace"
+	chmod +x "$dir/bin/strace"
+	PATH=$dir/bin:$PATH samara record -o "$dir/now" --pid $pid
+	[ "$status" -eq 1 ]
+	goes_on $pid
+	printf '#!/bin/sh\nkill -9 $$\n' >"$dir/bin/strace"
+	PATH=$dir/bin:$PATH samara record -o "$dir/now" --pid $pid
+	goes_on $pid
+	kill $pid
 }

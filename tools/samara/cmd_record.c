@@ -4,6 +4,7 @@
  * tracer takes the place of this process, so its status, messages and signals are its own.
  */
 #include "cmd.h"
+#include "hold.h"
 #include "options.h"
 #include "base/base.h"
 
@@ -29,7 +30,7 @@ static void usage(FILE *out)
 		"Records the memory calls of a program, for samara replay.\n\n"
 		"  -o, --output FILE  the recording\n"
 		"  --pid PID          a program that runs already: its map is written first "
-		"(Ctrl-C ends it)\n"
+		"(Ctrl-C ends the recording)\n"
 		"  --perf             with perf trace, page faults too, and not with strace\n\n"
 		"Exit status: that of the tracer, which is the program's; 2 usage, or no "
 		"tracer.\n");
@@ -144,9 +145,12 @@ static int record(struct request *q, char **program, size_t words)
 	if (q->pid) {
 		if (!parse_number("pid", q->pid, 1, INT32_MAX, &pid))
 			return EXIT_UNUSABLE;
+		status = hold_until_traced((pid_t)pid);
+		if (status)
+			return complain("process %s: %s", q->pid, strerror(-status));
 		status = write_maps(q);
 		if (status)
-			return status;
+			return status; /* and the process goes on (hold.h I1) */
 	}
 	q->out = plain_name(q->out);
 	return q->out ? run_tracer(q, program, words) : complain("out of memory");
