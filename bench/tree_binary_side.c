@@ -53,7 +53,7 @@ static inline struct tree_object *side_load(struct side *s, uint64_t key)
 
 static inline void store(struct side *s, struct tree_object *o, uint64_t first, uint64_t last)
 {
-	const struct sm__tree_item item = { node_of(o), NULL, first, last };
+	const struct sm__tree_item item = { node_of(o), 0, first, last };
 	struct sm__tree_cursor c = sm__cursor(&s->tree);
 
 	s->ops->store(&c, &item);
@@ -121,7 +121,7 @@ static struct side *side_copy(struct side *s)
 		return NULL;
 	}
 	for (n = s->ops->seek(&c, 0); n; n = s->ops->next(&c)) {
-		const struct sm__tree_item item = { node_of(&d->copies[i++]), NULL, n->first,
+		const struct sm__tree_item item = { node_of(&d->copies[i++]), 0, n->first,
 						    n->last };
 
 		s->ops->load(&d->tree, &item, 1);

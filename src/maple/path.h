@@ -82,6 +82,12 @@ enum sm__path_step {
 	SM__PATH_STALE, /* a node of the path was replaced: walk again */
 };
 
+/*
+ * sm_maple_load_held with the range that the value has. NULL: nothing there, bounds are unset. Value and
+ * bounds are of one instant.
+ */
+void *sm__maple_load_range(const struct sm_maple *t, uint64_t key, uint64_t bounds[2]);
+
 /* Takes the way to `key`; returns the leaf, or NULL if the tree is empty. slot[0] is its place. */
 struct sm__leaf *sm__path_walk(const struct sm_maple *t, struct sm_cursor_path *p, uint64_t key);
 

@@ -53,6 +53,14 @@ struct sm__leaf *sm__path_walk(const struct sm_maple *t, struct sm_cursor_path *
 
 void *sm_maple_load_held(const struct sm_maple *t, uint64_t key)
 {
+	uint64_t bounds[2];
+	void *value = sm__maple_load_range(t, key, bounds);
+
+	return value != SM_MAPLE_ZERO ? value : NULL;
+}
+
+void *sm__maple_load_range(const struct sm_maple *t, uint64_t key, uint64_t bounds[2])
+{
 	uintptr_t root = sm__root_load(t);
 	unsigned int level = sm__root_height(root), i;
 	void *node = sm__root_node(root), *value;
@@ -71,7 +79,9 @@ void *sm_maple_load_held(const struct sm_maple *t, uint64_t key)
 	if (sm__unlikely(i == LEAF_SLOTS))
 		return NULL;
 	value = sm__leaf_value(leaf, i);
-	return leaf->entry[i].first <= key && value != SM_MAPLE_ZERO ? value : NULL;
+	bounds[0] = leaf->entry[i].first;
+	bounds[1] = leaf->last[i];
+	return bounds[0] <= key ? value : NULL;
 }
 
 /* Down from node[from] along the left (right) edge to `level`. */

@@ -50,13 +50,12 @@ static struct sm__vma *lock_vma(struct sm__madvise *m)
 {
 	struct sm_space *s = m->s;
 	enum sm__vma_try got = SM__VMA_DETACHED;
-	struct sm__tree_value *value;
+	struct sm__tree_found found;
 	struct sm__vma *v = NULL;
 
 	sm__rcu_read_lock();
-	value = s->tree.ops->load_rcu(&s->tree, m->start);
-	if (value) {
-		v = sm__vma_of(value->node);
+	if (s->tree.ops->load_rcu(&s->tree, m->start, &found)) {
+		v = sm__vma_of(sm__word_node(found.word));
 		sm__delay();
 		got = sm__vma_start_read(s, v, s->design.vma_lock);
 	}

@@ -18,10 +18,8 @@ static int store(struct sm__change *c)
 	int err;
 
 	sm__vma_start_write(s, c->vma);
-	if (old == c->name) {
-		sm__store_flags(s, c->vma, c->flags);
-		return 0;
-	}
+	if (old == c->name)
+		return sm__store_flags(s, c->vma, c->flags, NULL);
 	err = sm__prepare(s, &prep, 1, 1);
 	if (err)
 		return err;

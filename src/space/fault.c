@@ -318,14 +318,14 @@ lock_vma(struct sm_space *s, sm_addr addr, enum sm_design_vma_lock form)
 
 	sm__rcu_read_lock();
 	for (;;) {
-		struct sm__tree_value *value = s->tree.ops->load_rcu(&s->tree, addr);
+		struct sm__tree_found found;
 
-		if (!value) {
+		if (!s->tree.ops->load_rcu(&s->tree, addr, &found)) {
 			sm__rcu_read_unlock();
 			note_abort(s, SM_FALLBACK_no_vma);
 			return NULL;
 		}
-		v = sm__vma_of(value->node);
+		v = sm__vma_of(sm__word_node(found.word));
 		sm__delay();
 		got = sm__vma_start_read(s, v, form);
 		if (got != SM__VMA_DETACHED)

@@ -29,19 +29,28 @@ static uint64_t child_identity(struct sm_space *child, const struct sm__vma *v)
 	return sm__anon_new(child) | SM__ANON_FORKED;
 }
 
+/* n has its record already, if it takes one. */
+static uint64_t word_of(const struct sm_space *child, const struct sm__vma *n)
+{
+	if (!child->tree.ops->rcu)
+		return 0;
+	return n->shown ? (uintptr_t)&n->shown->value : sm__word_direct(&n->node, n->flags);
+}
+
 static int copy_vma(struct forking *f, struct sm__vma *v)
 {
 	struct sm_space *child = f->child;
 	uint64_t pages = sm__pages(child, sm__vma_size(v));
+	bool record = child->tree.ops->rcu && !sm__vma_is_plain(v);
 	struct sm__shown *shown = NULL;
 	struct sm__vma *n;
 
 	if ((v->flags & SM_VM_ACCOUNT) && sm__charge(child, pages))
 		return -ENOMEM;
 	n = sm__vma_copy(child, v);
-	if (n && child->tree.ops->rcu)
+	if (n && record)
 		shown = sm_cache_alloc(child->shown_cache);
-	if (!n || (child->tree.ops->rcu && !shown)) {
+	if (!n || (record && !shown)) {
 		if (n)
 			sm__vma_free(child, n, true);
 		if (v->flags & SM_VM_ACCOUNT)
@@ -54,8 +63,8 @@ static int copy_vma(struct forking *f, struct sm__vma *v)
 		sm__show(n, shown);
 	n->shown = shown;
 	sm__account(child, n->flags, (int64_t)pages);
-	f->items[f->n++] = (struct sm__tree_item){ &n->node, shown ? &shown->value : NULL, n->start,
-						   n->end - 1 };
+	f->items[f->n++] =
+		(struct sm__tree_item){ &n->node, word_of(child, n), n->start, n->end - 1 };
 	return 0;
 }
 

@@ -4,7 +4,7 @@
  *
  * I1 After prepare, the announced changes cannot fail.
  * I2 A record is in the tree exactly as long as its VMA says so in `shown`; a replaced one waits for a
- *    grace period. Flags alone change inside the record.
+ *    grace period. Flags alone change in place: inside the record, or in the word of a plain VMA.
  * I3 A VMA is attached before the store that makes it visible, and marked detached after the change
  *    that made it invisible.
  */
@@ -13,14 +13,14 @@
 
 #include <errno.h>
 
-int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned stores, unsigned changes)
+int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned records, unsigned changes)
 {
 	int err;
 
 	p->n = 0;
 	if (!s->tree.ops->rcu)
 		return changes ? s->tree.ops->reserve(&s->tree, changes) : 0;
-	while (p->n < stores) {
+	while (p->n < records) {
 		struct sm__shown *shown = sm_cache_alloc(s->shown_cache);
 
 		if (!shown) {
@@ -55,22 +55,28 @@ void sm__show(const struct sm__vma *v, struct sm__shown *out)
 	out->name = v->name;
 }
 
-/* v gets a record of what it is now; the one it had, to be freed after the store, or NULL. */
+/* The word of v as it is now, with a record if it takes one; the record it had, to be freed after the store,
+ * or NULL. */
 static struct sm__shown *renew(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 			       struct sm__tree_item *item)
 {
 	struct sm__shown *old = v->shown;
 
-	*item = (struct sm__tree_item){ &v->node, NULL, v->start, v->end - 1 };
+	*item = (struct sm__tree_item){ &v->node, 0, v->start, v->end - 1 };
 	SM_ASSERT_MSG(v->start < v->end, "%#llx-%#llx", (unsigned long long)v->start,
 		      (unsigned long long)v->end);
 	SM_ASSERT_MSG(s->design.vma_lock == SM_VMA_LOCK_NONE || sm__vma_is_stamped(s, v),
 		      "VMA %#llx is stored without its write lock", (unsigned long long)v->start);
-	if (s->tree.ops->rcu) {
+	if (!s->tree.ops->rcu)
+		return NULL;
+	if (sm__vma_is_plain(v)) {
+		v->shown = NULL;
+		item->word = sm__word_direct(&v->node, v->flags);
+	} else {
 		SM_ASSERT(p->n > 0);
 		v->shown = p->shown[--p->n];
 		sm__show(v, v->shown);
-		item->value = &v->shown->value;
+		item->word = (uintptr_t)&v->shown->value;
 	}
 	return old;
 }
@@ -94,7 +100,7 @@ void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, struct
 void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__vma *const sides[2], struct sm__tree_cursor *c)
 {
-	struct sm__tree_value *values[2] = { NULL, NULL };
+	uint64_t words[2] = { 0, 0 };
 	struct sm__shown *old[3] = { NULL, NULL, NULL };
 	struct sm__tree_item item;
 	struct sm__tree_cursor own;
@@ -109,7 +115,7 @@ void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 	for (int i = 0; i < 2; i++) {
 		if (sides[i]) {
 			old[i] = renew(s, p, sides[i], &item);
-			values[i] = item.value;
+			words[i] = item.word;
 		}
 	}
 	old[2] = renew(s, p, v, &item);
@@ -118,21 +124,33 @@ void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		c = &own;
 	}
 	sm__delay();
-	s->tree.ops->store_cut(c, &item, values);
+	s->tree.ops->store_cut(c, &item, words);
 	for (int i = 0; i < 3; i++)
 		if (old[i])
 			sm_cache_free_rcu(s->shown_cache, old[i]);
 }
 
-void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags)
+int sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags,
+		    struct sm__tree_cursor *c)
 {
+	bool plain = sm__is_plain(flags, v->file, v->tag, v->name);
+	struct sm__prep prep = { .n = 0 };
+
 	SM_ASSERT_MSG(s->design.vma_lock == SM_VMA_LOCK_NONE || sm__vma_is_stamped(s, v),
 		      "VMA %#llx changes without its write lock", (unsigned long long)v->start);
+	if (s->tree.ops->rcu && (plain || !v->shown)) {
+		if (!plain && sm__prepare(s, &prep, 1, 0))
+			return -ENOMEM;
+		v->flags = flags;
+		sm__store(s, &prep, v, c); /* its bounds stay: no node */
+		return 0;
+	}
 	v->flags = flags;
 	sm__delay();
 	if (s->tree.ops->rcu)
 		/* release: pairs with sm__shown_flags (G3 of mmap_lock.h) */
 		atomic_store_explicit(&v->shown->flags, flags, memory_order_release);
+	return 0;
 }
 
 void sm__attach(struct sm_space *s, struct sm__vma *v)

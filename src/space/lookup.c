@@ -2,12 +2,13 @@
 /*
  * lookup.c - questions about the map that wait for nobody.
  *
- * maple designs: the tree holds records of which only the flags, one word, may change; so one load is
- * one answer. Questions about more than one record are validated against the sequence of mmap_lock.
+ * maple designs: the tree holds a plain VMA under a word that says all there is to say with its place,
+ * and any other under a record of which only the flags, one word, may change; so one load is one answer.
+ * Questions about more than one VMA are validated against the sequence of mmap_lock.
  *
- * I1 sm_lookup: one tree load, one copy of a record with one load of its flags; no lock, no loop of its
- *    own.
- * I2 sm_check_range: an answer that took several records is given only if no writer was inside from
+ * I1 sm_lookup: one tree load, and for a VMA that is not plain one copy of its record with one load of
+ *    its flags; no lock, no loop of its own.
+ * I2 sm_check_range: an answer that took several VMAs is given only if no writer was inside from
  *    before the first load to after the last.
  * I3 An iteration shows a gap only if no writer was inside while the gap was looked at, or under
  *    mmap_lock: else it could be patched together from two moments.
@@ -39,9 +40,26 @@ void sm__info_from_shown(const struct sm_space *s, const struct sm__shown *v,
 	memcpy(info->name, v->name->text, strlen(v->name->text) + 1);
 }
 
-static struct sm__shown *shown_of(struct sm__tree_value *value)
+static uint64_t flags_of(const struct sm__tree_found *f)
 {
-	return value ? sm__container_of(value, struct sm__shown, value) : NULL;
+	return sm__likely(sm__word_is_direct(f->word)) ? sm__word_bits(f->word)
+						       : sm__shown_flags(sm__shown_of(f->word));
+}
+
+static void info_from_found(const struct sm_space *s, const struct sm__tree_found *f,
+			    struct sm_vma_info *info)
+{
+	if (sm__unlikely(!sm__word_is_direct(f->word))) {
+		sm__info_from_shown(s, sm__shown_of(f->word), info);
+		return;
+	}
+	info->start = f->first;
+	info->end = f->last + 1;
+	info->flags = sm__word_bits(f->word);
+	info->offset = 0;
+	info->file = NULL;
+	info->tag = 0;
+	info->name[0] = '\0';
 }
 
 /* ---- one VMA */
@@ -75,18 +93,19 @@ static bool may_read(void)
 
 int sm_lookup(struct sm_space *s, sm_addr addr, struct sm_vma_info *info)
 {
-	struct sm__shown *v;
+	struct sm__tree_found found;
+	bool there;
 
 	if (sm__unlikely(!s->tree.ops->rcu))
 		return lookup_locked(s, addr, info);
 	if (sm__unlikely(!may_read()))
 		return -EAGAIN;
 	sm__rcu_read_lock();
-	v = shown_of(s->tree.ops->load_rcu(&s->tree, addr));
-	if (v)
-		sm__info_from_shown(s, v, info);
+	there = s->tree.ops->load_rcu(&s->tree, addr, &found);
+	if (there)
+		info_from_found(s, &found, info);
 	sm__rcu_read_unlock();
-	return v ? 0 : -ENOENT;
+	return there ? 0 : -ENOENT;
 }
 
 /* ---- a range */
@@ -100,20 +119,20 @@ static bool grants(uint64_t flags, int access)
 	return !(access & SM_ACCESS_READ) || (flags & (SM_VM_READ | SM_VM_WRITE | SM_VM_EXEC));
 }
 
-/* Inside an RCU section. one: whether a single record gave the answer. */
+/* Inside an RCU section. one: whether a single VMA gave the answer. */
 static int check_rcu(struct sm_space *s, sm_addr addr, sm_addr last, int access, bool *one)
 {
 	*one = true;
 	for (;;) {
-		struct sm__shown *v = shown_of(s->tree.ops->load_rcu(&s->tree, addr));
+		struct sm__tree_found found;
 
-		if (!v)
+		if (!s->tree.ops->load_rcu(&s->tree, addr, &found))
 			return -ENOMEM;
-		if (!grants(sm__shown_flags(v), access))
+		if (!grants(flags_of(&found), access))
 			return -EACCES;
-		if (v->end - 1 >= last)
+		if (found.last >= last)
 			return 0;
-		addr = v->end;
+		addr = found.last + 1;
 		*one = false;
 	}
 }
@@ -190,9 +209,19 @@ static bool next_locked(struct sm_space *s, sm_addr addr, struct sm__shown *out)
 	return v != NULL;
 }
 
-/* The flags once, as everywhere: what is made of the copy is of one moment. */
-static void copy_shown(struct sm__shown *out, const struct sm__shown *v)
+/* As a record says it. The flags once, as everywhere: what is made of the copy is of one moment. */
+static void show_found(struct sm__shown *out, const struct sm__tree_found *f)
 {
+	const struct sm__shown *v;
+
+	if (sm__word_is_direct(f->word)) {
+		*out = (struct sm__shown){ .value.node = sm__word_node(f->word),
+					   .start = f->first,
+					   .end = f->last + 1,
+					   .flags = sm__word_bits(f->word) };
+		return;
+	}
+	v = sm__shown_of(f->word);
 	out->value = v->value;
 	out->start = v->start;
 	out->end = v->end;
@@ -212,14 +241,15 @@ static int next_rcu(struct sm_space *s, sm_addr addr, struct sm__shown *out)
 	for (int i = 0; i < GAP_TRIES; i++) {
 		uint64_t seq;
 		bool steady = sm__mmap_speculate_begin(&s->lock, &seq);
-		struct sm__shown *v = shown_of(s->tree.ops->next_rcu(&s->tree, addr));
+		struct sm__tree_found found;
+		bool there = s->tree.ops->next_rcu(&s->tree, addr, &found);
 
-		if (v)
-			copy_shown(out, v);
-		if (v && v->start <= addr)
+		if (there)
+			show_found(out, &found);
+		if (there && out->start <= addr)
 			return 1;
 		if (steady && !sm__mmap_speculate_retry(&s->lock, seq))
-			return v ? 1 : 0;
+			return there;
 	}
 	return -EAGAIN;
 }

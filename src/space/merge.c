@@ -44,6 +44,12 @@ void sm__merge_from(struct sm__merge *m, struct sm__op *op, const struct sm__vma
 	m->error = 0;
 }
 
+/* What a store of the range takes. */
+static unsigned records(const struct sm__merge *m)
+{
+	return sm__is_plain(m->flags, m->file, m->tag, m->name) ? 0 : 1;
+}
+
 static bool attributes_equal(const struct sm__merge *m, const struct sm__vma *v)
 {
 	return v->flags == m->flags && v->file == m->file && v->tag == m->tag &&
@@ -115,7 +121,7 @@ struct sm__vma *sm__merge_new(struct sm__merge *m)
 		return NULL;
 	if (left && right && !fits_across(m))
 		right = false;
-	m->error = m->prep ? 0 : sm__prepare(s, &own, 1, 1);
+	m->error = m->prep ? 0 : sm__prepare(s, &own, records(m), 1);
 	if (m->error)
 		return NULL;
 	m->result = left ? m->prev : m->next;
@@ -147,7 +153,7 @@ static int store_new_vma(const struct sm__merge *m)
 
 	if (!v)
 		return -ENOMEM;
-	if (sm__prepare(s, &prep, 1, 1)) {
+	if (sm__prepare(s, &prep, records(m), 1)) {
 		sm__vma_free(s, v, false);
 		return -ENOMEM;
 	}
@@ -177,7 +183,7 @@ static int merge_part(struct sm__merge *m, bool left)
 	struct sm__vma *sides[2] = { left ? NULL : rest, left ? rest : NULL };
 	struct sm__prep prep;
 	struct sm__step step;
-	int err = sm__prepare(s, &prep, 2, 1);
+	int err = sm__prepare(s, &prep, records(m) + sm__records(rest, 1), 1);
 
 	if (err)
 		return err;
@@ -208,7 +214,7 @@ static int merge_whole(struct sm__merge *m, bool left, bool both)
 	struct sm_space *s = m->op->space;
 	struct sm__vma *grown = m->result;
 	struct sm__prep prep;
-	int err = sm__prepare(s, &prep, 1, 1);
+	int err = sm__prepare(s, &prep, records(m), 1);
 
 	if (err)
 		return err;

@@ -126,9 +126,8 @@ static int set_flags(struct protect *p, struct sm__vma **v, sm_addr start, sm_ad
 	if (err)
 		return err;
 	*v = w;
-	if (w->flags != flags)
-		sm__store_flags(p->s, w, flags);
-	return 0;
+	/* permissions and ACCOUNT make no VMA plain that was not, so this does not fail */
+	return w->flags != flags ? sm__store_flags(p->s, w, flags, &p->c) : 0;
 }
 
 /* Changes [start, end) of v. On success p->prev is the VMA that now covers the end of it. */

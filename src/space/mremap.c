@@ -237,7 +237,7 @@ static int get_ready(struct move *v)
 	}
 	v->fresh = sm__vma_copy(s, r->vma);
 	/* the target's store; the source's erase, or the store that takes its lock flag away */
-	return !v->fresh || sm__prepare(s, &v->prep, 2, 2) ? -ENOMEM : 0;
+	return !v->fresh || sm__prepare(s, &v->prep, sm__records(r->vma, 2), 2) ? -ENOMEM : 0;
 }
 
 static void not_ready(struct move *v)

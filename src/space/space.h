@@ -173,14 +173,19 @@ bool sm__name_equal(const struct sm__name *a, const struct sm__name *b);
 /* ---- link.c: the tree and the counts change here and nowhere else */
 
 /*
- * Prepares changes of the tree, of which up to `stores` (at most 3) are stores: records and nodes.
+ * Prepares so many changes of the tree, and stores that take so many records (at most 3; sm__records).
  * After it they cannot fail. unprepare gives back what was not used.
  */
 struct sm__prep {
 	struct sm__shown *shown[3];
 	unsigned n;
 };
-int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned stores, unsigned changes);
+int sm__prepare(struct sm_space *s, struct sm__prep *p, unsigned records, unsigned changes);
+/* How many records n stores of VMAs with v's attributes take. */
+static inline unsigned sm__records(const struct sm__vma *v, unsigned n)
+{
+	return sm__vma_is_plain(v) ? 0 : n;
+}
 void sm__unprepare(struct sm_space *s, struct sm__prep *p);
 /*
  * Stores v under its bounds, over what is there. v is write-locked. Under bounds under which it is
@@ -189,12 +194,16 @@ void sm__unprepare(struct sm_space *s, struct sm__prep *p);
  */
 void sm__store(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 	       struct sm__tree_cursor *c);
-/* Other flags and nothing else for a write-locked VMA: cannot fail, needs no preparation. */
-void sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags);
+/*
+ * Other flags and nothing else for a write-locked VMA; needs no preparation. c as above.
+ * 0, -ENOMEM: not where the VMA stays plain, or stays what is not.
+ */
+int sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags,
+		    struct sm__tree_cursor *c);
 /*
  * As store, in one step for readers without a lock with what the range leaves of the VMAs that it cuts:
- * sides[0] ends where it begins, sides[1] begins where it ends; NULL: nothing is left there. A record for
- * each. A VMA that is not in the tree yet goes through sm__attach first.
+ * sides[0] ends where it begins, sides[1] begins where it ends; NULL: nothing is left there. Each counts
+ * as a store. A VMA that is not in the tree yet goes through sm__attach first.
  */
 void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__vma *const sides[2], struct sm__tree_cursor *c);

@@ -39,7 +39,7 @@ int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool
 	int err = -ENOMEM;
 
 	SM_ASSERT(v->start < addr && addr < v->end);
-	if (!n || sm__prepare(s, &prep, 2, 1))
+	if (!n || sm__prepare(s, &prep, sm__records(v, 2), 1))
 		goto free_new;
 	err = sm__plan_border(op, &step, v, addr);
 	if (err)
@@ -86,7 +86,7 @@ int sm__split_out(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_addr e
 
 	SM_ASSERT(v->start < start && start < end && end < v->end);
 	sides[1] = sides[0] ? sm__vma_copy(s, v) : NULL;
-	if (!sides[1] || sm__prepare(s, &prep, 3, 1))
+	if (!sides[1] || sm__prepare(s, &prep, sm__records(v, 3), 1))
 		goto free_sides;
 	err = sm__plan_border(op, &steps[0], v, start);
 	if (err)
@@ -132,7 +132,7 @@ int sm__vma_set_bounds(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_a
 {
 	struct sm_space *s = op->space;
 	struct sm__prep prep;
-	int err = sm__prepare(s, &prep, 1, 1);
+	int err = sm__prepare(s, &prep, sm__records(v, 1), 1);
 
 	if (err)
 		return err;

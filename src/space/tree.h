@@ -5,8 +5,9 @@
  *
  * Two kinds of users:
  *   writers and locked readers hold mmap_lock (write or read) and work with nodes, through a cursor;
- *   RCU readers (ops->rcu only) hold an RCU read section and get values: immutable records whose first
- *   word points back to the node.
+ *   RCU readers (ops->rcu only) hold an RCU read section and get a range with its word: either the
+ *   address of a record whose first word points back to the node, or the node's address itself with 22
+ *   bits of what a reader wants to know, who then need not touch more memory than the tree.
  *
  * I1 Ranges are inclusive [first, last], never empty, and do not overlap.
  * I2 One change of the tree (store, erase) is one step to an RCU reader: it sees the old state of a
@@ -35,9 +36,53 @@ struct sm__tree_node {
 	uint64_t subtree_gap; /* largest gap in front of any node of this subtree */
 };
 
-/* What an RCU reader finds. The record around it is immutable once stored. */
+/* The head of a record. */
 struct sm__tree_value {
 	struct sm__tree_node *node;
+};
+
+/*
+ * A word of the tree, 0 = nothing there.
+ *
+ *      record   0 ............. | address of a struct sm__tree_value ........ | 000000
+ *      direct   bits [21:5] (17) | bits 46 to 6 of the node's address ........ | bits [4:0] | 1
+ *
+ * Direct words are for nodes aligned to 64 below 2^47, where x86-64 gives memory unless asked for more.
+ */
+#if defined(__x86_64__)
+enum { SM__WORD_BITS = 22 };
+#else
+enum { SM__WORD_BITS = 0 };
+#endif
+#define SM__WORD_NODE (((1ull << 47) - 1) & ~63ull)
+
+static inline uint64_t sm__word_direct(const struct sm__tree_node *node, uint64_t bits)
+{
+	SM_ASSERT(!((uintptr_t)node & ~SM__WORD_NODE) && !(bits >> SM__WORD_BITS));
+	return bits >> 5 << 47 | (uintptr_t)node | (bits & 31) << 1 | 1;
+}
+
+static inline bool sm__word_is_direct(uint64_t word)
+{
+	return SM__WORD_BITS > 0 && (word & 1);
+}
+
+static inline uint64_t sm__word_bits(uint64_t word)
+{
+	return word >> 47 << 5 | (word >> 1 & 31);
+}
+
+static inline struct sm__tree_node *sm__word_node(uint64_t word)
+{
+	if (sm__word_is_direct(word))
+		return (struct sm__tree_node *)(uintptr_t)(word & SM__WORD_NODE);
+	return word ? ((struct sm__tree_value *)(uintptr_t)word)->node : NULL;
+}
+
+/* A range and its word as an RCU reader finds them. */
+struct sm__tree_found {
+	uint64_t word;
+	sm_addr first, last;
 };
 
 struct sm__tree;
@@ -58,7 +103,7 @@ struct sm__tree_cursor {
 /* One range for load(). */
 struct sm__tree_item {
 	struct sm__tree_node *node;
-	struct sm__tree_value *value;
+	uint64_t word; /* rcu trees */
 	sm_addr first, last;
 };
 
@@ -82,11 +127,11 @@ struct sm__tree_ops {
 	void (*release)(struct sm__tree *t);		      /* what reserve left over */
 	void (*store)(struct sm__tree_cursor *c, const struct sm__tree_item *item);
 	/*
-	 * rcu trees: a store in the same step as the values of what it leaves of the ranges that it cuts:
-	 * sides[0] in front of it, sides[1] behind; NULL: the value stays. The range may lie inside an old one.
+	 * rcu trees: a store in the same step as the words of what it leaves of the ranges that it cuts:
+	 * sides[0] in front of it, sides[1] behind; 0: the word stays. The range may lie inside an old one.
 	 */
 	void (*store_cut)(struct sm__tree_cursor *c, const struct sm__tree_item *item,
-			  struct sm__tree_value *const sides[2]);
+			  const uint64_t sides[2]);
 	void (*erase)(struct sm__tree_cursor *c, sm_addr first, sm_addr last);
 	/* Fills an empty tree with n ascending items in one go. 0 or -ENOMEM (still empty). */
 	int (*load)(struct sm__tree *t, const struct sm__tree_item *items, size_t n);
@@ -108,10 +153,10 @@ struct sm__tree_ops {
 		      bool highest, sm_addr *addr);
 
 	/*
-	 * RCU readers: the value covering addr or NULL; the value covering addr or the first above.
+	 * RCU readers: the range that covers addr; the one that covers addr or the first above. False: none.
 	 */
-	struct sm__tree_value *(*load_rcu)(struct sm__tree *t, sm_addr addr);
-	struct sm__tree_value *(*next_rcu)(struct sm__tree *t, sm_addr addr);
+	bool (*load_rcu)(struct sm__tree *t, sm_addr addr, struct sm__tree_found *out);
+	bool (*next_rcu)(struct sm__tree *t, sm_addr addr, struct sm__tree_found *out);
 
 	/* Checks everything it can; NULL, or a text. Cost: linear. */
 	const char *(*validate)(struct sm__tree *t);

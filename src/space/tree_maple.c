@@ -2,8 +2,7 @@
 /*
  * tree_maple.c - the maple tree as the tree of a space (kernels from 6.1 on).
  *
- * The tree holds the shown records (struct sm__tree_value); a record's first word leads to the node
- * in the VMA.
+ * The tree holds the words of tree.h, which lead to the node in the VMA: at once, or by way of a record.
  *
  * I1 opaque of a cursor is a writer's struct sm_cursor without spare nodes; its first word is the
  *    tree, so that 0 there means that the cursor has not been anywhere yet.
@@ -33,7 +32,13 @@ static struct impl *impl_of(const struct sm__tree *t)
 
 static struct sm__tree_node *node_of(const void *value)
 {
-	return value ? ((const struct sm__tree_value *)value)->node : NULL;
+	return sm__word_node((uintptr_t)value);
+}
+
+/* As the maple tree takes it: never followed there. */
+static void *value_of(uint64_t word)
+{
+	return (void *)(uintptr_t)word;
 }
 
 /* The maple cursor inside, standing at addr if it has not been anywhere. */
@@ -158,20 +163,20 @@ static int maple_reserve(struct sm__tree *t, unsigned changes)
 	return sm_cursor_expect(&impl_of(t)->spare, changes);
 }
 
-static struct sm__tree_value *const uncut[2];
+static const uint64_t uncut[2];
 
 static void change(struct sm__tree_cursor *c, const struct sm__tree_item *item,
-		   struct sm__tree_value *const sides[2])
+		   const uint64_t sides[2])
 {
 	struct sm_cursor *k = cursor(c, item->first), *spare = &impl_of(c->tree)->spare;
-	void *const values[2] = { sides[0], sides[1] };
+	void *const values[2] = { value_of(sides[0]), value_of(sides[1]) };
 	int ret;
 
 	sm_cursor_retarget(k, item->first, item->last);
 	for (unsigned int i = 0; i < SM__ARRAY_SIZE(k->spare); i++)
 		k->spare[i] = spare->spare[i];
 	sm__write_seek(k);
-	ret = sm__write_cut(k, item->value, values);
+	ret = sm__write_cut(k, value_of(item->word), values);
 	for (unsigned int i = 0; i < SM__ARRAY_SIZE(k->spare); i++)
 		k->spare[i] = NULL;
 	SM_ASSERT_MSG(!ret, "a reserved change failed: %d", ret);
@@ -196,7 +201,7 @@ static bool store_in_place(struct sm__tree_cursor *c, const struct sm__tree_item
 	if (i >= l->n || l->entry[i].first != item->first || l->last[i] != item->last)
 		return false;
 	/* release: pairs with sm__leaf_value (C1 of maple/node.h) */
-	atomic_store_explicit(&l->entry[i].value, item->value, memory_order_release);
+	atomic_store_explicit(&l->entry[i].value, value_of(item->word), memory_order_release);
 	return true;
 }
 
@@ -211,7 +216,7 @@ static void maple_store(struct sm__tree_cursor *c, const struct sm__tree_item *i
 }
 
 static void maple_store_cut(struct sm__tree_cursor *c, const struct sm__tree_item *item,
-			    struct sm__tree_value *const sides[2])
+			    const uint64_t sides[2])
 {
 	change(c, item, sides);
 	c->node = item->node;
@@ -219,7 +224,7 @@ static void maple_store_cut(struct sm__tree_cursor *c, const struct sm__tree_ite
 
 static void maple_erase(struct sm__tree_cursor *c, sm_addr first, sm_addr last)
 {
-	change(c, &(struct sm__tree_item){ NULL, NULL, first, last }, uncut);
+	change(c, &(struct sm__tree_item){ NULL, 0, first, last }, uncut);
 	c->node = node_of(sm_cursor_next(cursor(c, first), UINT64_MAX));
 }
 
@@ -234,8 +239,8 @@ static int maple_load(struct sm__tree *t, const struct sm__tree_item *items, siz
 	if (!ranges)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
-		ranges[i] =
-			(struct sm_maple_range){ items[i].first, items[i].last, items[i].value };
+		ranges[i] = (struct sm_maple_range){ items[i].first, items[i].last,
+						     value_of(items[i].word) };
 	ret = sm_maple_load_sorted(&impl_of(t)->tree, ranges, n);
 	free(ranges);
 	return ret;
@@ -295,17 +300,25 @@ static int maple_gap_highest(struct sm__tree *t, uint64_t size, const sm_addr li
 
 /* ------------------------------------------------------------------------- RCU readers ---- */
 
-static struct sm__tree_value *maple_load_rcu(struct sm__tree *t, sm_addr addr)
+static bool maple_load_rcu(struct sm__tree *t, sm_addr addr, struct sm__tree_found *out)
 {
-	return sm_maple_load_held(&impl_of(t)->tree, addr);
+	uint64_t bounds[2];
+
+	out->word = (uintptr_t)sm__maple_load_range(&impl_of(t)->tree, addr, bounds);
+	out->first = bounds[0];
+	out->last = bounds[1];
+	return out->word;
 }
 
-static struct sm__tree_value *maple_next_rcu(struct sm__tree *t, sm_addr addr)
+static bool maple_next_rcu(struct sm__tree *t, sm_addr addr, struct sm__tree_found *out)
 {
 	struct sm_cursor k;
 
 	sm_cursor_init(&k, &impl_of(t)->tree, addr, addr);
-	return sm_cursor_find(&k, UINT64_MAX);
+	out->word = (uintptr_t)sm_cursor_find(&k, UINT64_MAX);
+	out->first = k.index;
+	out->last = k.last;
+	return out->word;
 }
 
 static const char *maple_validate(struct sm__tree *t)

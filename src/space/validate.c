@@ -14,9 +14,29 @@ struct sums {
 	uint64_t count, total, data, exec, stack, locked, accounted;
 };
 
-static const char *check_vma(const struct sm_space *s, const struct sm__vma *v)
+/* What readers without a lock see: vma.h I2. */
+static const char *check_word(struct sm_space *s, const struct sm__vma *v)
 {
+	struct sm__tree_found found;
 	struct sm__shown now;
+
+	if (!s->tree.ops->load_rcu(&s->tree, v->start, &found) || found.first != v->start ||
+	    found.last != v->end - 1)
+		return "readers see other bounds than the VMA's";
+	if (sm__vma_is_plain(v) != !v->shown)
+		return "a plain VMA has a record, or one that is not has none";
+	if (!v->shown)
+		return found.word == sm__word_direct(&v->node, v->flags)
+			       ? NULL
+			       : "a word differs from its VMA";
+	sm__show(v, &now);
+	return found.word != (uintptr_t)&v->shown->value || memcmp(&now, v->shown, sizeof(now))
+		       ? "a record differs from its VMA"
+		       : NULL;
+}
+
+static const char *check_vma(struct sm_space *s, const struct sm__vma *v)
+{
 	struct sm__vma *w = (struct sm__vma *)v;
 
 	if (v->start >= v->end)
@@ -32,10 +52,7 @@ static const char *check_vma(const struct sm_space *s, const struct sm__vma *v)
 		return "a VMA in the tree is detached";
 	if (!s->tree.ops->rcu)
 		return NULL;
-	if (!v->shown)
-		return "a VMA has no record";
-	sm__show(v, &now);
-	return memcmp(&now, v->shown, sizeof(now)) ? "a record differs from its VMA" : NULL;
+	return check_word(s, v);
 }
 
 static void add(struct sums *t, const struct sm_space *s, const struct sm__vma *v)

@@ -3,7 +3,8 @@
  * vma.h - one area of a space with equal attributes, its shown record, and how both are made.
  *
  * I1 start < end, both page aligned; [start, end) are the keys under which the tree holds the VMA.
- * I2 shown (maple designs) says what the fields of line 0 say, whenever no operation is under way.
+ * I2 The word under which a maple tree holds the VMA says what the fields of line 0 say, whenever no
+ *    operation is under way: a plain VMA's by itself, any other's by its record, shown.
  * I3 file holds one reference of the VMA's own; name too.
  *
  *      line 0   what a fault reads, stable under a VMA read lock        letter V
@@ -30,8 +31,8 @@ struct sm__name {
 };
 
 /*
- * What RCU readers see of a VMA; immutable once the tree holds it, but for the flags. A reader who
- * loads the flags once has what the area was at that moment, since nothing else of it can have changed:
+ * What RCU readers see of a VMA that is not plain; immutable once the tree holds it, but for the flags. A
+ * reader who loads the flags once has what the area was at that moment, since nothing else of it can have changed:
  * other changes are another record, and a record that was replaced changes no more. One cache line.
  */
 struct sm__shown {
@@ -67,7 +68,7 @@ struct sm__vma {
 	_Atomic(struct sm_space *) space; /* A  of the present life: the memory may be reused */
 	_Atomic uint64_t lock_seq;	  /* A  stamp: equals the space's sequence = write-locked */
 	struct sm__vma_rwlock *own_lock;  /* form "own"; fixed for the life */
-	struct sm__shown *shown;	  /* M */
+	struct sm__shown *shown;	  /* M  NULL: plain, or no maple design */
 	struct rcu_head rcu;		  /* of a VMA on its way out */
 	union {
 		struct sm__vma *gone_next; /* M  list of what an operation removed */
@@ -89,11 +90,33 @@ struct sm__vma {
 
 _Static_assert(sizeof(struct sm__shown) == 64, "a look-up touches one line");
 _Static_assert(offsetof(struct sm__vma, lock) == 128, "lock on a line pair of its own");
+_Static_assert(offsetof(struct sm__vma, node) % 64 == 0, "a direct word can lead to it");
 _Static_assert(sizeof(struct sm__vma) == 192 + SM__CACHELINE, "three lines and the lock line");
 
 static inline struct sm__vma *sm__vma_of(struct sm__tree_node *n)
 {
 	return n ? sm__container_of(n, struct sm__vma, node) : NULL;
+}
+
+/*
+ * Nothing but bounds and flags to tell: memory without file, tag and name, as most is. Its word in the tree
+ * is direct and holds the flags, its bounds are those of its place there.
+ */
+static inline bool sm__is_plain(uint64_t flags, const struct sm_file *file, uint64_t tag,
+				const struct sm__name *name)
+{
+	return SM__WORD_BITS > 0 && !(flags >> SM__WORD_BITS) && !file && !tag && !name;
+}
+
+static inline bool sm__vma_is_plain(const struct sm__vma *v)
+{
+	return sm__is_plain(v->flags, v->file, v->tag, v->name);
+}
+
+/* The record of a word that is not direct. */
+static inline struct sm__shown *sm__shown_of(uint64_t word)
+{
+	return sm__container_of((struct sm__tree_value *)(uintptr_t)word, struct sm__shown, value);
 }
 
 static inline uint64_t sm__shown_flags(const struct sm__shown *v)

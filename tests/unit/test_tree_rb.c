@@ -49,7 +49,7 @@ static void step(struct sm__tree *t, struct sm__random *r)
 		b = SLOTS - 1;
 	if (sm__random_below(r, 3)) {
 		int n = free_node();
-		struct sm__tree_item item = { &nodes[n], NULL, a, b };
+		struct sm__tree_item item = { &nodes[n], 0, a, b };
 
 		/* I4: not strictly inside an old range */
 		if (a > 0 && b < SLOTS - 1 && owner[a] && owner[a] == owner[b] &&

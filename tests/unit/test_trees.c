@@ -62,7 +62,7 @@ static void store(struct side *s, unsigned int first, unsigned int last)
 {
 	struct sm__tree_cursor c = sm__cursor(&s->tree);
 	struct area *a = calloc(1, sizeof(*a));
-	struct sm__tree_item item = { &a->node, &a->value, (sm_addr)first * PAGE,
+	struct sm__tree_item item = { &a->node, (uintptr_t)&a->value, (sm_addr)first * PAGE,
 				      (sm_addr)(last + 1) * PAGE - 1 };
 
 	a->value.node = &a->node;
@@ -101,9 +101,13 @@ static void compare(struct side *s, struct sm__random *r)
 
 	assert_ptr_equal(s->tree.ops->find(&s->tree, (sm_addr)i * PAGE),
 			 s->at[i] ? &s->at[i]->node : NULL);
-	if (s->tree.ops->rcu)
-		assert_ptr_equal(s->tree.ops->load_rcu(&s->tree, (sm_addr)i * PAGE),
-				 s->at[i] ? &s->at[i]->value : NULL);
+	if (s->tree.ops->rcu) {
+		struct sm__tree_found found;
+
+		assert_int_equal(s->tree.ops->load_rcu(&s->tree, (sm_addr)i * PAGE, &found),
+				 s->at[i] != NULL);
+		assert_int_equal(found.word, s->at[i] ? (uintptr_t)&s->at[i]->value : 0);
+	}
 	for (; i < PLACES && !s->at[i]; i++)
 		;
 	for (unsigned int steps = 0; n && steps < 20; steps++) {
@@ -206,7 +210,8 @@ static void test_load(void **state)
 			assert_int_equal(t.ops->init(&t), 0);
 			for (size_t i = 0; i < n; i++) {
 				areas[i].value.node = &areas[i].node;
-				items[i] = (struct sm__tree_item){ &areas[i].node, &areas[i].value,
+				items[i] = (struct sm__tree_item){ &areas[i].node,
+								   (uintptr_t)&areas[i].value,
 								   3 * i * PAGE,
 								   (3 * i + 2) * PAGE - 1 };
 			}
