@@ -9,6 +9,7 @@
  * said otherwise itself; nobody else's advice reaches beyond its range. At the end the map and the tables are
  * valid, no swap slot is left, and every frame has come back.
  */
+#include "torture/torture.h"
 #include "samara/samara.h"
 #include "samara/tlb.h"
 
@@ -31,23 +32,7 @@ enum { PAGE = 4096, PAGES = 2048, CORNER = 64, ADVISERS = 2, VECTOR = 24 };
 
 static struct sm_host *host;
 static struct sm_space *space;
-static atomic_bool stop, failed;
 static _Atomic uint64_t advised, touched, changed, forked, reclaimed, merged;
-
-#define FAIL(...)                                                        \
-	do {                                                             \
-		if (!atomic_exchange(&failed, true)) {                   \
-			fprintf(stderr, "torture_advice: " __VA_ARGS__); \
-			fputc('\n', stderr);                             \
-		}                                                        \
-		atomic_store(&stop, true);                               \
-	} while (0)
-
-/* relaxed: a flag that is only polled */
-static bool going(void)
-{
-	return !atomic_load_explicit(&stop, memory_order_relaxed);
-}
 
 static void add(_Atomic uint64_t *counter, uint64_t n)
 {
@@ -360,7 +345,7 @@ static void check_end(void)
 		FAIL("the host is still in use");
 }
 
-static void run(const char *design, uint64_t seed, uint64_t ms)
+static void run(const char *design, uint64_t seed, double seconds)
 {
 	void *(*const bodies[])(void *) = { adviser, adviser, toucher, owner,
 					    guest,   guest,   mapper,  keeper };
@@ -368,14 +353,12 @@ static void run(const char *design, uint64_t seed, uint64_t ms)
 	pthread_t thread[THREADS];
 
 	make_space(design);
-	atomic_store(&stop, false);
+	torture_again();
 	sm__delay_seed(seed, 200);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, bodies[i], (void *)(seed * 100 + i)))
 			exit(1);
-	for (uint64_t i = 0; i < ms && going(); i += 10)
-		usleep(10000);
-	atomic_store(&stop, true);
+	torture_for(seconds);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	sm__delay_seed(seed, 0);
@@ -392,17 +375,10 @@ static void run(const char *design, uint64_t seed, uint64_t ms)
 int main(int argc, char **argv)
 {
 	static const char *const designs[] = { "samara", "linux-6.16", "linux-5.19" };
-	uint64_t seconds = 4, seed = (uint64_t)time(NULL);
 
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = strtoull(argv[i + 1], NULL, 0);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
-	}
-	printf("torture_advice: seed %llu\n", (unsigned long long)seed);
+	torture_begin("torture_advice", argc, argv);
 	/* the default gets half of the time */
-	for (unsigned i = 0; i < 3 && !failed; i++)
-		run(designs[i], seed + i, seconds * 1000 / (i ? 4 : 2));
-	return failed ? 1 : 0;
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(designs) && !torture.failed; i++)
+		run(designs[i], torture.seed + i, torture.seconds / (i ? 4 : 2));
+	return torture_end();
 }

@@ -7,6 +7,7 @@
  * and handed out again (internal.h, rcu_free.c); after each round, all threads at rest, the books
  * balance (internal.h I1) and the slabs are in order.
  */
+#include "torture/torture.h"
 #include "base/delay.h"
 #include "base/percpu.h"
 #include "base/random.h"
@@ -299,29 +300,14 @@ static void run_round(struct sm_cache_options *o, struct round *r)
 		die("the cache would not go", NULL);
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
-	double seconds = 4, end;
-	uint64_t seed = (uint64_t)time(NULL), rounds = 0;
+	uint64_t seed, rounds = 0;
+	double end;
 
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
-	}
-	printf("torture_cache: --seed %llu\n", (unsigned long long)seed);
-	fflush(stdout);
-	end = now() + seconds;
-	for (; now() < end; rounds++, seed++) {
+	torture_begin("torture_cache", argc, argv);
+	end = torture_now() + torture.seconds;
+	for (seed = torture.seed; torture_now() < end; rounds++, seed++) {
 		static const unsigned int nodes[] = { 0, 2, 4 };
 		uint64_t kind = seed; /* another seed begins with other kinds */
 		struct sm_cache_options o = {

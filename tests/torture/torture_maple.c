@@ -31,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/syscall.h>
+#include "torture/torture.h"
 #include "base/delay.h"
 #include "base/random.h"
 #include "base/rcu.h"
@@ -57,17 +58,7 @@ struct object {
 static struct sm_maple tree;
 static struct object *owner[KEYS];	/* writer */
 static _Atomic uint64_t returned[KEYS]; /* number of the last store to the key that has returned */
-static atomic_bool stop, failed;
 static _Atomic uint64_t loads, steps, handled, stores;
-
-#define FAIL(...)                                                       \
-	do {                                                            \
-		if (!atomic_exchange(&failed, true)) {                  \
-			fprintf(stderr, "torture_maple: " __VA_ARGS__); \
-			fputc('\n', stderr);                            \
-		}                                                       \
-		atomic_store(&stop, true);                              \
-	} while (0)
 
 static void free_object(struct rcu_head *head)
 {
@@ -122,7 +113,7 @@ static void walk_up(void)
 	sm_rcu_read_lock();
 	sm_cursor_init(&c, &tree, 0, 0);
 	o = sm_cursor_find(&c, COVERED - 1);
-	while (at < COVERED && !atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (at < COVERED && going()) {
 		if (!o || c.index > at) {
 			FAIL("walk up: hole at key %lu", (unsigned long)at);
 			break;
@@ -152,7 +143,7 @@ static void walk_down(void)
 	sm_rcu_read_lock();
 	sm_cursor_init(&c, &tree, at, at);
 	o = sm_cursor_find_rev(&c, 0);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		if (!o || c.last < at) {
 			FAIL("walk down: hole at key %lu", (unsigned long)at);
 			break;
@@ -183,8 +174,7 @@ static void walk_ranges(struct sm__random *r)
 	sm_rcu_read_lock();
 	sm_cursor_init(&c, &tree, at, at);
 	o = sm_cursor_walk(&c);
-	for (unsigned int i = 0; i < 40 && !atomic_load_explicit(&stop, memory_order_relaxed);
-	     i++) {
+	for (unsigned int i = 0; i < 40 && going(); i++) {
 		if (c.index > at || c.last < at) {
 			FAIL("ranges: at %lu, got %lu-%lu", (unsigned long)at,
 			     (unsigned long)c.index, (unsigned long)c.last);
@@ -207,7 +197,7 @@ static void *reader(void *arg)
 	struct sm__random r;
 
 	sm__random_seed(&r, (uint64_t)(uintptr_t)arg);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		for (unsigned int i = 0; i < 200; i++)
 			load_some(&r, seen);
 		walk_up();
@@ -305,8 +295,8 @@ static void on_timer(int signal)
 	o = sm_maple_load(&tree, key);
 	if (!o || atomic_load_explicit(&o->magic, memory_order_relaxed) != MAGIC ||
 	    o->first > key || o->last < key) {
-		atomic_store(&failed, true);
-		atomic_store(&stop, true);
+		atomic_store(&torture.failed, true);
+		atomic_store(&torture.stop, true);
 	}
 	sm_rcu_read_unlock();
 	atomic_fetch_add_explicit(&handled, 1, memory_order_relaxed);
@@ -331,24 +321,16 @@ static timer_t start_timer(void)
 	return timer;
 }
 
-static uint64_t now_ms(void)
+static void writer(uint64_t seed, double until)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-static void writer(uint64_t seed, uint64_t until)
-{
-	uint64_t number = 1, clock = now_ms();
+	uint64_t number = 1;
 	struct sm__random r;
 	const char *text;
 	timer_t timer;
 
 	sm__random_seed(&r, seed);
 	timer = start_timer();
-	while (!atomic_load_explicit(&stop, memory_order_relaxed) && clock < until) {
+	while (going() && torture_now() < until) {
 		for (unsigned int i = 0; i < 500; i++) {
 			if (sm__random_below(&r, 4) == 0)
 				replace_once(&r, ++number);
@@ -358,20 +340,19 @@ static void writer(uint64_t seed, uint64_t until)
 		text = sm_maple_validate(&tree);
 		if (text)
 			FAIL("%s", text);
-		clock = now_ms();
 	}
 	timer_delete(timer);
 	atomic_store(&stores, number);
-	atomic_store(&stop, true);
+	torture_for(0);
 }
 
-static void run(enum sm_maple_node_free node_free, uint64_t seed, uint64_t ms)
+static void run(enum sm_maple_node_free node_free, uint64_t seed, double seconds)
 {
 	const struct sm_maple_pool_options o = { .node_free = node_free };
 	struct sm_maple_pool *pool = sm_maple_pool_create(&o);
 	pthread_t thread[READERS];
 
-	atomic_store(&stop, false);
+	torture_again();
 	if (!pool || sm_maple_init(&tree, pool))
 		exit(1);
 	sm__delay_seed(seed, 64);
@@ -382,7 +363,7 @@ static void run(enum sm_maple_node_free node_free, uint64_t seed, uint64_t ms)
 	for (uintptr_t i = 0; i < READERS; i++)
 		if (pthread_create(&thread[i], NULL, reader, (void *)(seed * 100 + i)))
 			exit(1);
-	writer(seed, now_ms() + ms);
+	writer(seed, torture_now() + seconds);
 	for (unsigned int i = 0; i < READERS; i++)
 		pthread_join(thread[i], NULL);
 	sm__delay_seed(seed, 0);
@@ -400,19 +381,11 @@ static void run(enum sm_maple_node_free node_free, uint64_t seed, uint64_t ms)
 
 int main(int argc, char **argv)
 {
-	uint64_t seconds = 4, seed = (uint64_t)time(NULL);
-
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = strtoull(argv[i + 1], NULL, 0);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
-	}
-	printf("torture_maple: seed %lu\n", (unsigned long)seed);
+	torture_begin("torture_maple", argc, argv);
 	if (sm_thread_attach())
 		return 1;
-	run(SM_MAPLE_FREE_SHEAF, seed, seconds * 1000 / 2);
-	if (!failed)
-		run(SM_MAPLE_FREE_CALL_RCU, seed + 1, seconds * 1000 / 2);
-	return failed ? 1 : 0;
+	run(SM_MAPLE_FREE_SHEAF, torture.seed, torture.seconds / 2);
+	if (!torture.failed)
+		run(SM_MAPLE_FREE_CALL_RCU, torture.seed + 1, torture.seconds / 2);
+	return torture_end();
 }

@@ -16,6 +16,7 @@
  *          unmapped and mapped again, advised
  * The truncator also reclaims and merges equal pages, of all spaces.
  */
+#include "torture/torture.h"
 #include "base/delay.h"
 #include "base/random.h"
 #include "base/rcu.h"
@@ -43,16 +44,12 @@ enum { PAGES = 48, GUESTS = 3 };
 static struct sm_host *host;
 static struct sm_space *space;
 static struct sm_file *file;
-static atomic_bool stop;
-static _Atomic uint64_t failures, accesses, faults_refused;
+static _Atomic uint64_t accesses, faults_refused;
 
 static void fail(const char *what, sm_addr at, uint64_t found)
 {
-	fprintf(stderr, "torture_pages: %s at %llx: %llx, stamp %llx\n", what,
-		(unsigned long long)at, (unsigned long long)found,
-		(unsigned long long)STAMP(at & ~(PAGE - 1)));
-	atomic_fetch_add(&failures, 1);
-	atomic_store(&stop, true);
+	FAIL("%s at %llx: %llx, stamp %llx", what, (unsigned long long)at,
+	     (unsigned long long)found, (unsigned long long)STAMP(at & ~(PAGE - 1)));
 }
 
 static void check_word(sm_addr at, uint64_t v)
@@ -98,7 +95,7 @@ static void *guest(void *arg)
 	sm__random_seed(&rng, (uintptr_t)arg);
 	if (sm_tlb_create(space, &tlb))
 		return NULL;
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		sm_tlb_run(tlb);
 		for (int i = 0; i < 200; i++) {
 			guest_access(tlb, &rng);
@@ -131,7 +128,7 @@ static void *mapper(void *arg)
 	struct sm__random rng;
 
 	sm__random_seed(&rng, (uintptr_t)arg);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		uint64_t first = sm__random_below(&rng, PAGES),
 			 n = 1 + sm__random_below(&rng, PAGES - first);
 		sm_addr at = ZONE_AT(ZONE_MAP) + first * PAGE;
@@ -161,7 +158,7 @@ static void *protector(void *arg)
 	sm__random_seed(&rng, (uintptr_t)arg);
 	if (sm_tlb_create(space, &tlb))
 		return NULL;
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		sm_addr at = ZONE_AT(ZONE_PROT) + sm__random_below(&rng, PAGES) * PAGE;
 		void *p;
 
@@ -189,7 +186,7 @@ static void *forker(void *arg)
 	struct sm__random rng;
 
 	sm__random_seed(&rng, (uintptr_t)arg);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		struct sm_space *child = sm_fork(space);
 		sm_addr at = ZONE_AT(ZONE_FORK) + sm__random_below(&rng, PAGES) * PAGE;
 		uint64_t v = 0, again = 0;
@@ -223,7 +220,7 @@ static void *adviser(void *arg)
 	struct sm__random rng;
 
 	sm__random_seed(&rng, (uintptr_t)arg);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		uint64_t first = sm__random_below(&rng, PAGES),
 			 n = 1 + sm__random_below(&rng, PAGES - first);
 		int which = advice[sm__random_below(&rng, SM__ARRAY_SIZE(advice))];
@@ -248,7 +245,7 @@ static void *truncator(void *arg)
 	struct sm__random rng;
 
 	sm__random_seed(&rng, (uintptr_t)arg);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	while (going()) {
 		uint64_t at = sm__random_below(&rng, PAGES) * PAGE;
 
 		switch (sm__random_below(&rng, 5)) {
@@ -293,27 +290,18 @@ static bool make_space(const char *preset)
 	return true;
 }
 
-static void wait_seconds(double seconds)
-{
-	struct timespec t = { .tv_sec = (time_t)seconds,
-			      .tv_nsec = (long)(seconds * 1e9) % 1000000000 };
-
-	nanosleep(&t, NULL);
-}
-
 static void storm(uint64_t seed, double seconds)
 {
 	void *(*const roles[])(void *) = { mapper, protector, forker, adviser, truncator };
 	pthread_t threads[GUESTS + SM__ARRAY_SIZE(roles)];
 	unsigned n = 0;
 
-	atomic_store(&stop, false);
+	torture_again();
 	for (int i = 0; i < GUESTS; i++, n++)
 		pthread_create(&threads[n], NULL, guest, (void *)(uintptr_t)(seed + n));
 	for (unsigned i = 0; i < SM__ARRAY_SIZE(roles); i++, n++)
 		pthread_create(&threads[n], NULL, roles[i], (void *)(uintptr_t)(seed + n));
-	wait_seconds(seconds);
-	atomic_store(&stop, true);
+	torture_for(seconds);
 	while (n)
 		pthread_join(threads[--n], NULL);
 }
@@ -338,18 +326,10 @@ int main(int argc, char **argv)
 {
 	const char *const presets[] = { "linux-5.19", "linux-6.4", "samara" };
 	struct sm_host_options o;
-	double seconds = 4;
-	uint64_t seed = 1;
 	int swap;
 
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
-	}
-	printf("torture_pages: seed %llu\n", (unsigned long long)seed);
-	sm__delay_seed(seed, 50);
+	torture_begin("torture_pages", argc, argv);
+	sm__delay_seed(torture.seed, 50);
 	sm_host_options_init(&o);
 	o.frame_bytes = 32 << 20;
 	host = sm_host_create(&o, NULL);
@@ -357,14 +337,17 @@ int main(int argc, char **argv)
 	if (!host || swap < 0 || ftruncate(swap, 64 * PAGE) ||
 	    sm_host_swap_on(host, swap, 64 * PAGE))
 		return 1;
-	for (size_t i = 0; host && i < SM__ARRAY_SIZE(presets); i++) {
+	for (size_t i = 0; i < SM__ARRAY_SIZE(presets) && !torture.failed; i++) {
 		if (!make_space(presets[i]))
 			return 1;
-		storm(seed + 100 * i, seconds / SM__ARRAY_SIZE(presets));
+		storm(torture.seed + 100 * i, torture.seconds / SM__ARRAY_SIZE(presets));
 		account();
 	}
-	printf("torture_pages: %llu accesses, %llu refused, %llu failures\n",
-	       (unsigned long long)accesses, (unsigned long long)faults_refused,
-	       (unsigned long long)failures);
-	return failures || !accesses || sm_host_destroy(host);
+	printf("%llu accesses, %llu refused\n", (unsigned long long)accesses,
+	       (unsigned long long)faults_refused);
+	if (!accesses)
+		FAIL("nobody got anywhere");
+	if (sm_host_destroy(host))
+		FAIL("the host could not be destroyed");
+	return torture_end();
 }

@@ -11,6 +11,7 @@
  *
  * In the end the map holds what the table says, to the page.
  */
+#include "torture/torture.h"
 #include "base/delay.h"
 #include "base/random.h"
 #include "samara/samara.h"
@@ -25,14 +26,6 @@
 #define P    4096ull
 #define ANON (SM_MAP_PRIVATE | SM_MAP_ANONYMOUS)
 #define RW   (SM_PROT_READ | SM_PROT_WRITE)
-#define FAIL(...)                                                      \
-	do {                                                           \
-		if (!atomic_exchange(&failed, true)) {                 \
-			fprintf(stderr, "torture_race: " __VA_ARGS__); \
-			fputc('\n', stderr);                           \
-		}                                                      \
-	} while (0)
-
 enum {
 	OWNERS = 3,
 	HELD = 24,	/* areas an owner has at most */
@@ -42,8 +35,6 @@ enum {
 };
 
 static struct sm_space *space;
-static atomic_bool stop, failed;
-static uint64_t seed;
 static sm_addr top, fixed;	    /* of the search; of the replaced area */
 static _Atomic uint8_t owner[ROOM]; /* 0: nobody */
 static _Atomic uint64_t calls, replaced, watched;
@@ -136,8 +127,8 @@ static void *own(void *arg)
 	struct sm__random r;
 	unsigned n = 0;
 
-	sm__random_seed(&r, seed + me);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	sm__random_seed(&r, torture.seed + me);
+	while (going()) {
 		unsigned what = (unsigned)sm__random_below(&r, 8);
 
 		if (n < HELD && (n == 0 || what < 4)) {
@@ -164,8 +155,8 @@ static void *replace(void *arg)
 	struct sm__random r;
 
 	(void)arg;
-	sm__random_seed(&r, seed * 31);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	sm__random_seed(&r, torture.seed * 31);
+	while (going()) {
 		uint64_t first = sm__random_below(&r, AREA),
 			 n = 1 + sm__random_below(&r, AREA - first);
 		int prot = sm__random_below(&r, 2) ? RW : SM_PROT_READ;
@@ -184,8 +175,8 @@ static void *watch(void *arg)
 
 	(void)arg;
 	sm_thread_attach();
-	sm__random_seed(&r, seed * 37);
-	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+	sm__random_seed(&r, torture.seed * 37);
+	while (going()) {
 		sm_addr at = fixed + sm__random_below(&r, AREA) * P;
 		struct sm_vma_info info;
 		uint64_t value;
@@ -223,13 +214,11 @@ static bool prepare(struct sm_host *host, const struct sm_design *d)
 
 static void run(const struct sm_design *d, const char *name, double seconds)
 {
-	const struct timespec time = { (time_t)seconds,
-				       (long)((seconds - (double)(time_t)seconds) * 1e9) };
 	struct sm_host *host = sm_host_create(NULL, NULL);
 	struct sm_space_stats st;
 	pthread_t t[OWNERS + 2];
 
-	atomic_store(&stop, false);
+	torture_again();
 	if (!host || !prepare(host, d)) {
 		FAIL("%s: no space", name);
 		return;
@@ -238,8 +227,7 @@ static void run(const struct sm_design *d, const char *name, double seconds)
 		pthread_create(&t[i], NULL, own, (void *)(i + 1));
 	pthread_create(&t[OWNERS], NULL, replace, NULL);
 	pthread_create(&t[OWNERS + 1], NULL, watch, NULL);
-	nanosleep(&time, NULL);
-	atomic_store(&stop, true);
+	torture_for(seconds);
 	for (int i = 0; i < OWNERS + 2; i++)
 		pthread_join(t[i], NULL);
 	sm_space_stats(space, &st);
@@ -261,30 +249,21 @@ static void run(const struct sm_design *d, const char *name, double seconds)
 int main(int argc, char **argv)
 {
 	static const char *const designs[] = { "samara", "linux-5.19", "linux-6.12", "linux-6.18" };
-	const char *only = NULL;
-	double seconds = 4;
 	struct sm_design d;
 	char why[120];
 
-	seed = (uint64_t)time(NULL);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (!strcmp(argv[i], "--design"))
-			only = argv[i + 1];
-	}
-	printf("torture_race: --seed %llu\n", (unsigned long long)seed);
-	sm__delay_seed(seed, 20);
-	for (unsigned i = 0; i < (only ? 1 : SM__ARRAY_SIZE(designs)) && !failed; i++) {
-		const char *name = only ? only : designs[i];
+	torture_begin("torture_race", argc, argv);
+	sm__delay_seed(torture.seed, 20);
+	for (unsigned i = 0; i < (torture.design ? 1 : SM__ARRAY_SIZE(designs)) && !torture.failed;
+	     i++) {
+		const char *name = torture.design ? torture.design : designs[i];
 
 		if (sm_design_parse(name, &d, why, sizeof(why))) {
 			fprintf(stderr, "%s\n", why);
 			return 1;
 		}
-		run(&d, name, only ? seconds : seconds / SM__ARRAY_SIZE(designs));
+		run(&d, name,
+		    torture.design ? torture.seconds : torture.seconds / SM__ARRAY_SIZE(designs));
 	}
-	return failed;
+	return torture_end();
 }

@@ -11,6 +11,7 @@
  *   slots   come and go as a whole; each life has a tag whose age counts the grace periods since its end.
  *           A reader inside one read section never sees a tag older than one (the age histogram)
  */
+#include "torture/torture.h"
 #include "base/delay.h"
 #include "base/random.h"
 #include "samara/samara.h"
@@ -29,14 +30,6 @@
 #define REGION (1ull << 30)
 #define ANF    (SM_MAP_PRIVATE | SM_MAP_ANONYMOUS | SM_MAP_FIXED)
 #define RW     (SM_PROT_READ | SM_PROT_WRITE)
-#define FAIL(...)                                                       \
-	do {                                                            \
-		if (!atomic_exchange(&failed, true)) {                  \
-			fprintf(stderr, "torture_space: " __VA_ARGS__); \
-			fputc('\n', stderr);                            \
-		}                                                       \
-	} while (0)
-
 enum {
 	SPACES = 2,
 	MAPPERS = 2, /* per space */
@@ -49,14 +42,11 @@ enum {
 };
 
 static struct sm_space *spaces[SPACES];
-static atomic_bool stop, failed;
 static _Atomic uint64_t ops, faults, lookups, walks, forks, seen_age[AGES];
 
 /* A tag: index into ages, never 0. retired: its life is over, the next grace periods count. */
 static _Atomic uint32_t age[TAGS], retired[TAGS];
 static _Atomic uint64_t next_tag = 1;
-
-static uint64_t seed;
 
 static sm_addr region(unsigned mapper)
 {
@@ -84,7 +74,7 @@ static uint64_t new_tag(void)
 static void *grace_periods(void *arg)
 {
 	(void)arg;
-	while (!atomic_load(&stop)) {
+	while (going()) {
 		sm_rcu_synchronize();
 		for (int i = 1; i < TAGS; i++) {
 			if (atomic_load(&retired[i]) && atomic_fetch_add(&age[i], 1) > 6)
@@ -152,8 +142,8 @@ static void *mapper(void *arg)
 	uint64_t tags[SLOTS] = { 0 };
 	struct sm__random r;
 
-	sm__random_seed(&r, seed + id);
-	while (!atomic_load(&stop)) {
+	sm__random_seed(&r, torture.seed + id);
+	while (going()) {
 		switch (sm__random_below(&r, 8)) {
 		case 0: {
 			int64_t a = sm_mmap(s, 0, 3 * P, RW, SM_MAP_PRIVATE | SM_MAP_ANONYMOUS,
@@ -187,8 +177,8 @@ static void *faulter(void *arg)
 	struct sm_space *s = spaces[id % SPACES];
 	struct sm__random r;
 
-	sm__random_seed(&r, seed + 100 + id);
-	while (!atomic_load(&stop)) {
+	sm__random_seed(&r, torture.seed + 100 + id);
+	while (going()) {
 		unsigned m = (unsigned)sm__random_below(&r, MAPPERS);
 		bool write = sm__random_below(&r, 2);
 		sm_addr at = region(m) + sm__random_below(&r, SOLID) * P;
@@ -232,9 +222,9 @@ static void *looker(void *arg)
 	bool rcu = s->tree.ops->rcu;
 	struct sm__random r;
 
-	sm__random_seed(&r, seed + 200 + id);
+	sm__random_seed(&r, torture.seed + 200 + id);
 	sm_thread_attach();
-	while (!atomic_load(&stop)) {
+	while (going()) {
 		unsigned m = (unsigned)sm__random_below(&r, MAPPERS);
 		sm_addr at = region(m) + sm__random_below(&r, SOLID) * P;
 		struct sm_vma_info info;
@@ -277,7 +267,7 @@ static void *walker(void *arg)
 	struct sm_space *s = spaces[id % SPACES];
 	static _Thread_local char text[1 << 16];
 
-	while (!atomic_load(&stop)) {
+	while (going()) {
 		struct sm_space_stats st;
 
 		for (unsigned m = 0; m < MAPPERS; m++) {
@@ -300,7 +290,7 @@ static void *forker(void *arg)
 	unsigned id = (unsigned)(uintptr_t)arg;
 	struct sm_space *s = spaces[id % SPACES];
 
-	while (!atomic_load(&stop)) {
+	while (going()) {
 		const struct timespec pause = { .tv_nsec = 300000 };
 		struct sm_space *child = sm_fork(s);
 		const char *why = child ? sm__space_check(child) : "no child";
@@ -338,14 +328,12 @@ static bool prepare(struct sm_host *host, const struct sm_design *d)
 static int run(const struct sm_design *d, const char *name, double seconds)
 {
 	static void *(*const bodies[])(void *) = { faulter, looker, walker, forker };
-	const struct timespec time = { (time_t)seconds,
-				       (long)((seconds - (double)(time_t)seconds) * 1e9) };
 	struct sm_host *host = sm_host_create(NULL, NULL);
 	pthread_t t[SPACES * MAPPERS + SPACES * 4 + 1];
 	struct sm_host_stats hs;
 	unsigned n = 0;
 
-	atomic_store(&stop, false);
+	torture_again();
 	if (!prepare(host, d)) {
 		sm_host_destroy(host);
 		return 0; /* not built in */
@@ -356,8 +344,7 @@ static int run(const struct sm_design *d, const char *name, double seconds)
 		for (size_t b = 0; b < SM__ARRAY_SIZE(bodies); b++)
 			pthread_create(&t[n++], NULL, bodies[b], (void *)i);
 	pthread_create(&t[n++], NULL, grace_periods, NULL);
-	nanosleep(&time, NULL);
-	atomic_store(&stop, true);
+	torture_for(seconds);
 	while (n)
 		pthread_join(t[--n], NULL);
 	for (int i = 0; i < SPACES; i++) {
@@ -397,33 +384,22 @@ static int run(const struct sm_design *d, const char *name, double seconds)
 
 int main(int argc, char **argv)
 {
-	const char *only = NULL;
-	double seconds = 4;
 	struct sm_design d;
 	char why[120];
 
-	seed = (uint64_t)time(NULL);
-	for (int i = 1; i + 1 < argc; i += 2) {
-		if (!strcmp(argv[i], "--seconds"))
-			seconds = atof(argv[i + 1]);
-		else if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
-		else if (!strcmp(argv[i], "--design"))
-			only = argv[i + 1];
-	}
-	printf("torture_space: --seed %llu\n", (unsigned long long)seed);
-	sm__delay_seed(seed, 20);
-	if (only) {
-		if (sm_design_parse(only, &d, why, sizeof(why))) {
+	torture_begin("torture_space", argc, argv);
+	sm__delay_seed(torture.seed, 20);
+	if (torture.design) {
+		if (sm_design_parse(torture.design, &d, why, sizeof(why))) {
 			fprintf(stderr, "%s\n", why);
 			return 1;
 		}
-		run(&d, only, seconds);
-		return failed;
+		run(&d, torture.design, torture.seconds);
+		return torture_end();
 	}
-	for (unsigned i = 0; i < sm_design_preset_count() && !failed; i++) {
+	for (unsigned i = 0; i < sm_design_preset_count() && !torture.failed; i++) {
 		sm_design_preset(sm_design_preset_name(i), &d);
-		run(&d, sm_design_preset_name(i), seconds / sm_design_preset_count());
+		run(&d, sm_design_preset_name(i), torture.seconds / sm_design_preset_count());
 	}
-	return failed;
+	return torture_end();
 }
