@@ -53,6 +53,15 @@ static inline void torture_begin(const char *name, int argc, char **argv)
 	fflush(stdout);
 }
 
+/* The designs to go through: the program's own n, or the one that was asked for. Return: how many. */
+static inline size_t torture_designs(const char *const **designs, size_t n)
+{
+	if (!torture.design)
+		return n;
+	*designs = &torture.design;
+	return 1;
+}
+
 /* relaxed: a flag that is only polled */
 static inline bool going(void)
 {

@@ -374,11 +374,13 @@ static void run(const char *design, uint64_t seed, double seconds)
 
 int main(int argc, char **argv)
 {
-	static const char *const designs[] = { "samara", "linux-6.16", "linux-5.19" };
+	static const char *const all[] = { "samara", "linux-6.16", "linux-5.19" };
+	const char *const *designs = all;
+	size_t n;
 
 	torture_begin("torture_advice", argc, argv);
-	/* the default gets half of the time */
-	for (unsigned i = 0; i < SM__ARRAY_SIZE(designs) && !torture.failed; i++)
-		run(designs[i], torture.seed + i, torture.seconds / (i ? 4 : 2));
+	n = torture_designs(&designs, SM__ARRAY_SIZE(all));
+	for (size_t i = 0; i < n && !torture.failed; i++)
+		run(designs[i], torture.seed + i, torture.seconds / (double)n);
 	return torture_end();
 }

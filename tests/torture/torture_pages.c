@@ -269,13 +269,13 @@ static void *truncator(void *arg)
 	return NULL;
 }
 
-static bool make_space(const char *preset)
+static bool make_space(const char *design)
 {
 	struct sm_space_options o;
 
 	sm_space_options_init(&o);
 	o.backend = SM_BACKEND_SOFT;
-	if (sm_design_preset(preset, &o.design))
+	if (sm_design_parse(design, &o.design, NULL, 0))
 		return false;
 	space = sm_space_create(host, &o, NULL);
 	if (!space)
@@ -324,8 +324,10 @@ static void account(void)
 
 int main(int argc, char **argv)
 {
-	const char *const presets[] = { "linux-5.19", "linux-6.4", "samara" };
+	static const char *const all[] = { "linux-5.19", "linux-6.4", "samara" };
+	const char *const *designs = all;
 	struct sm_host_options o;
+	size_t n;
 	int swap;
 
 	torture_begin("torture_pages", argc, argv);
@@ -337,10 +339,11 @@ int main(int argc, char **argv)
 	if (!host || swap < 0 || ftruncate(swap, 64 * PAGE) ||
 	    sm_host_swap_on(host, swap, 64 * PAGE))
 		return 1;
-	for (size_t i = 0; i < SM__ARRAY_SIZE(presets) && !torture.failed; i++) {
-		if (!make_space(presets[i]))
+	n = torture_designs(&designs, SM__ARRAY_SIZE(all));
+	for (size_t i = 0; i < n && !torture.failed; i++) {
+		if (!make_space(designs[i]))
 			return 1;
-		storm(torture.seed + 100 * i, torture.seconds / SM__ARRAY_SIZE(presets));
+		storm(torture.seed + 100 * i, torture.seconds / (double)n);
 		account();
 	}
 	printf("%llu accesses, %llu refused\n", (unsigned long long)accesses,

@@ -248,22 +248,21 @@ static void run(const struct sm_design *d, const char *name, double seconds)
 
 int main(int argc, char **argv)
 {
-	static const char *const designs[] = { "samara", "linux-5.19", "linux-6.12", "linux-6.18" };
+	static const char *const all[] = { "samara", "linux-5.19", "linux-6.12", "linux-6.18" };
+	const char *const *designs = all;
 	struct sm_design d;
 	char why[120];
+	size_t n;
 
 	torture_begin("torture_race", argc, argv);
 	sm__delay_seed(torture.seed, 20);
-	for (unsigned i = 0; i < (torture.design ? 1 : SM__ARRAY_SIZE(designs)) && !torture.failed;
-	     i++) {
-		const char *name = torture.design ? torture.design : designs[i];
-
-		if (sm_design_parse(name, &d, why, sizeof(why))) {
+	n = torture_designs(&designs, SM__ARRAY_SIZE(all));
+	for (size_t i = 0; i < n && !torture.failed; i++) {
+		if (sm_design_parse(designs[i], &d, why, sizeof(why))) {
 			fprintf(stderr, "%s\n", why);
 			return 1;
 		}
-		run(&d, name,
-		    torture.design ? torture.seconds : torture.seconds / SM__ARRAY_SIZE(designs));
+		run(&d, designs[i], torture.seconds / (double)n);
 	}
 	return torture_end();
 }
