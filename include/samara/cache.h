@@ -205,10 +205,13 @@ SM_API void sm_cache_free_bulk(struct sm_cache *c, size_t n, void *const *in);
 SM_API struct sm_sheaf *sm_cache_borrow(struct sm_cache *c, size_t n)
 	__attribute__((warn_unused_result));
 
-/* sm_sheaf_take - one object out of a borrowed sheaf; NULL when it has none left. Any context. */
+/*
+ * sm_sheaf_take - one object out of a borrowed sheaf.
+ * Context: any, signal-safe; one thread at a time. Return: the object, or NULL when none is left.
+ */
 SM_API void *sm_sheaf_take(struct sm_sheaf *s) __attribute__((warn_unused_result));
 
-/* sm_sheaf_size - how many takes will succeed. Any context. */
+/* sm_sheaf_size - how many takes will succeed. Context: as sm_sheaf_take. Return: that number. */
 SM_API size_t sm_sheaf_size(const struct sm_sheaf *s);
 
 /*

@@ -85,7 +85,10 @@ struct sm_design {
 	enum sm_design_advice advice;
 };
 
-/* Number of presets, and the name of one ("linux-5.19" … "samara"), NULL past the end. */
+/*
+ * Number of presets, and the name of one by its index.
+ * Context: any, signal-safe. Return: the number; the name ("linux-5.19" … "samara"), NULL past the end.
+ */
 SM_API unsigned sm_design_preset_count(void);
 SM_API const char *sm_design_preset_name(unsigned index);
 
@@ -106,12 +109,14 @@ SM_API int sm_design_parse(const char *text, struct sm_design *out, char *why, s
 /*
  * Writes the shortest text that sm_design_parse() reads back as the same design: a preset's name
  * where one matches, else the nearest preset with the switches that differ.
+ * Context: any.
  * Return: the length without the terminator, as snprintf; the text is cut when size is too small.
  */
 SM_API size_t sm_design_format(const struct sm_design *design, char *buf, size_t size);
 
 /*
  * Tells whether the switches fit together.
+ * Context: any, signal-safe.
  * Return: NULL, or a constant text that says which pair is unsound and why.
  */
 SM_API const char *sm_design_validate(const struct sm_design *design);

@@ -103,18 +103,19 @@ SM_API int sm_file_open_fd(int fd, const char *name, struct sm_file **out);
 SM_API int sm_file_create_memory(const char *name, uint64_t size, struct sm_file **out);
 
 /*
- * One more reference, one less. Context: any thread, inside RCU sections and callbacks too, no
- * lock of the embedder that close() takes. Cost: one atomic add; the last put closes the file.
+ * One more reference, one less.
+ * Context: any thread, inside RCU sections and callbacks too, no lock of the embedder that close() takes.
+ * Return: the file. Cost: one atomic add; the last put closes the file.
  */
 SM_API struct sm_file *sm_file_get(struct sm_file *file);
 SM_API void sm_file_put(struct sm_file *file);
 
-/* Context: any, signal-safe. The answer lives as long as the file. */
+/* What the file was made with. Context: any, signal-safe. Return: lives as long as the file. */
 SM_API const struct sm_file_info *sm_file_info(const struct sm_file *file);
 
 /*
  * The size in bytes: for a file of the host process what fstat says now.
- * Context: any thread, no lock of the library held; calls ops->size.
+ * Context: any thread, no lock of the library held; calls ops->size. Return: the size.
  */
 SM_API uint64_t sm_file_size(const struct sm_file *file);
 
@@ -138,7 +139,10 @@ SM_API int sm_file_punch(struct sm_file *file, uint64_t offset, uint64_t length)
  */
 SM_API int sm_file_sync(struct sm_file *file, uint64_t offset, uint64_t length, bool durable);
 
-/* Tells the page cache that the object may have changed its size by other means. */
+/*
+ * Tells the page cache that the object may have changed its size by other means.
+ * Context: as sm_file_truncate.
+ */
 SM_API void sm_file_refresh(struct sm_file *file);
 
 #ifdef __cplusplus

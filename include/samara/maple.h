@@ -154,7 +154,7 @@ SM_API void sm_maple_destroy(struct sm_maple *t);
 /* sm_maple_clear - takes everything out; the tree can be used on. Context: writer. Cannot fail. */
 SM_API void sm_maple_clear(struct sm_maple *t);
 
-/* sm_maple_empty - is there no value in the tree? Context: any. */
+/* sm_maple_empty - is there no value in the tree? Context: any. Return: true if there is none. */
 SM_API bool sm_maple_empty(const struct sm_maple *t);
 
 /* sm_maple_height - levels of nodes: 0 = empty, 1 = a single leaf. Context: any. */
@@ -172,8 +172,8 @@ SM_API unsigned int sm_maple_height(const struct sm_maple *t);
 SM_API void *sm_maple_load(const struct sm_maple *t, uint64_t key);
 
 /*
- * sm_maple_load_held - as sm_maple_load, for a caller that is inside a read section, or holds the
- * writer's lock.
+ * sm_maple_load_held - as sm_maple_load, without a section of its own.
+ * Context: reader; inside a read section, or under the writer's lock. Return and cost: as sm_maple_load.
  */
 SM_API void *sm_maple_load_held(const struct sm_maple *t, uint64_t key);
 
@@ -266,7 +266,7 @@ SM_API int sm_maple_load_sorted(struct sm_maple *t, const struct sm_maple_range 
 /*
  * sm_maple_copy - makes the empty tree dst a copy of src, node by node (fork).
  *
- * Context: writer of both; src is not changed. Inside no read section is needed.
+ * Context: writer of both; src is not changed, and no read section is needed.
  * Return: 0; -EEXIST if dst is not empty; -ENOMEM (dst is still empty).
  * Cost: one node copy per node.
  */
@@ -341,7 +341,11 @@ struct sm_cursor {
 	} path;
 };
 
-/* sm_cursor_init - a reader's cursor at [index, last], state START, no spare nodes. */
+/*
+ * The inline functions below work on the cursor alone. Context: the cursor's thread, signal-safe.
+ *
+ * sm_cursor_init - a reader's cursor at [index, last], state START, no spare nodes.
+ */
 static inline void sm_cursor_init(struct sm_cursor *c, struct sm_maple *t, uint64_t index,
 				  uint64_t last)
 {
@@ -407,6 +411,7 @@ static inline void sm_cursor_pause(struct sm_cursor *c)
 	c->state = SM_CURSOR_PAUSE;
 }
 
+/* sm_cursor_is_active - it stands on a range. sm_cursor_is_error - a call failed: c->error says how. */
 static inline bool sm_cursor_is_active(const struct sm_cursor *c)
 {
 	return c->state == SM_CURSOR_ACTIVE;
@@ -497,6 +502,7 @@ SM_API int sm_cursor_expect(struct sm_cursor *c, size_t n);
 /*
  * sm_cursor_release - gives spare nodes back. Needed after _expect, or a _preallocate without its
  * store.
+ * Context: writer.
  */
 SM_API void sm_cursor_release(struct sm_cursor *c);
 

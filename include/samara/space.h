@@ -141,7 +141,10 @@ SM_API struct sm_space *sm_fork(struct sm_space *parent);
 SM_API int64_t sm_mmap(struct sm_space *space, sm_addr addr, uint64_t length, int prot, int flags,
 		       struct sm_file *file, uint64_t offset);
 
-/* sm_mmap() with a tag: 64 bits of the embedder's, kept with the VMA; unequal tags do not merge. */
+/*
+ * sm_mmap() with a tag: 64 bits of the embedder's, kept with the VMA; unequal tags do not merge.
+ * Return: as sm_mmap.
+ */
 SM_API int64_t sm_mmap_tagged(struct sm_space *space, sm_addr addr, uint64_t length, int prot,
 			      int flags, struct sm_file *file, uint64_t offset, uint64_t tag);
 
@@ -158,7 +161,7 @@ SM_API int sm_mprotect(struct sm_space *space, sm_addr addr, uint64_t length, in
 SM_API int64_t sm_mremap(struct sm_space *space, sm_addr addr, uint64_t old_length,
 			 uint64_t new_length, int flags, sm_addr new_addr);
 
-/* The brk system call (not the C library's): the new break, or the old one when it cannot be. */
+/* The brk system call (not the C library's). Return: the new break; the old one when it cannot be. */
 SM_API sm_addr sm_brk(struct sm_space *space, sm_addr brk);
 
 /*
@@ -259,6 +262,7 @@ struct sm_fault_result {
  * permissions, gives private memory its identity, brings the page in (soft backend).
  * access: one of enum sm_access.
  * Context: may sleep on mmap_lock where the design or the fault needs it.
+ * Return: what Linux would do; the result's error is 0, -ENOMEM or -EINTR.
  * Cost: with a per-VMA lock, one tree walk and two atomic operations on the VMA.
  */
 SM_API struct sm_fault_result sm_fault(struct sm_space *space, sm_addr addr, enum sm_access access);
@@ -325,7 +329,7 @@ SM_API int sm_lookup(struct sm_space *space, sm_addr addr, struct sm_vma_info *i
  */
 SM_API int sm_check_range(struct sm_space *space, sm_addr addr, uint64_t length, int access);
 
-/* The same under mmap_lock: never -EAGAIN, may sleep, not for signal handlers. */
+/* The same under mmap_lock. Context: may sleep. Return: as sm_check_range, but never -EAGAIN. */
 SM_API int sm_check_range_wait(struct sm_space *space, sm_addr addr, uint64_t length, int access);
 
 /*
@@ -446,7 +450,7 @@ struct sm_space_stats {
 /* Context: any thread; takes mmap_lock for read for the figures of the map. */
 SM_API void sm_space_stats(struct sm_space *space, struct sm_space_stats *out);
 
-/* Context: any, signal-safe. */
+/* What the space was made with. Context: any, signal-safe. Return: lives as long as the space. */
 SM_API const struct sm_design *sm_space_design(const struct sm_space *space);
 SM_API struct sm_host *sm_space_host(const struct sm_space *space);
 

@@ -175,7 +175,10 @@ SM_API int sm_trace_open_memory(const void *data, size_t size,
  */
 SM_API int sm_trace_next(struct sm_trace *trace, struct sm_trace_event *event);
 
-/* "file:line: reason" of the last failure or bad line; "" if there was none. Never NULL. */
+/*
+ * "file:line: reason" of the last failure or bad line; "" if there was none.
+ * Context: the reader's thread. Return: never NULL; valid until the next call on the reader.
+ */
 SM_API const char *sm_trace_error(const struct sm_trace *trace);
 
 /* Counts so far. Context: any. */
@@ -184,7 +187,7 @@ SM_API void sm_trace_stats(const struct sm_trace *trace, struct sm_trace_stats *
 /* Closes; NULL is fine. Context: may sleep. */
 SM_API void sm_trace_close(struct sm_trace *trace);
 
-/* The name of a call, "other" for SM_SYS_OTHER and beyond. Context: any, signal-safe. */
+/* Return: the name of a call, "other" for SM_SYS_OTHER and beyond. Context: any, signal-safe. */
 SM_API const char *sm_trace_call_name(enum sm_trace_call call);
 
 #ifdef __cplusplus

@@ -78,7 +78,7 @@ small() {
 		[[ $output == *"$dir/small:2: "* ]]
 	done
 	samara replay "$dir/small"
-	[[ $output == *"1 lines could not be read"* ]]
+	[[ $output == *"1 line could not be read and was skipped"* ]]
 }
 
 @test "many bad lines are not all told" {

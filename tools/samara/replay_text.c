@@ -22,6 +22,12 @@ static void list_differences(FILE *out, const struct shown *s, const struct runs
 	}
 }
 
+static void tell(FILE *out, uint64_t n, const char *one, const char *many)
+{
+	if (n)
+		fprintf(out, "  %llu %s\n", (unsigned long long)n, n == 1 ? one : many);
+}
+
 void report_description(FILE *out, const struct shown *s)
 {
 	const struct sm__recording *rec = s->rec;
@@ -32,20 +38,15 @@ void report_description(FILE *out, const struct shown *s)
 		sm__text_count((double)rec->stats.calls, b), rec->nthreads,
 		rec->nthreads == 1 ? "" : "s", count_processes(rec),
 		count_processes(rec) == 1 ? "" : "es");
-	if (rec->stats.bad)
-		fprintf(out, "  %llu lines could not be read and were skipped\n",
-			(unsigned long long)rec->stats.bad);
-	if (rec->unreturned)
-		fprintf(out, "  %llu calls never returned and were not made\n",
-			(unsigned long long)rec->unreturned);
-	if (rec->stats.inferred)
-		fprintf(out, "  %llu calls and faults with inferred arguments\n",
-			(unsigned long long)rec->stats.inferred);
-	if (rec->reordered)
-		fprintf(out, "  %llu calls took effect before one that returned earlier\n",
-			(unsigned long long)rec->reordered);
-	if (rec->unordered)
-		fprintf(out, "  %llu calls fit no order\n", (unsigned long long)rec->unordered);
+	tell(out, rec->stats.bad, "line could not be read and was skipped",
+	     "lines could not be read and were skipped");
+	tell(out, rec->unreturned, "call never returned and was not made",
+	     "calls never returned and were not made");
+	tell(out, rec->stats.inferred, "call or fault with inferred arguments",
+	     "calls and faults with inferred arguments");
+	tell(out, rec->reordered, "call took effect before one that returned earlier",
+	     "calls took effect before one that returned earlier");
+	tell(out, rec->unordered, "call fits no order", "calls fit no order");
 }
 
 void report_figures(FILE *out, const struct shown *s, const struct runs *runs)
@@ -64,8 +65,9 @@ void report_figures(FILE *out, const struct shown *s, const struct runs *runs)
 		(unsigned long long)r->vmas_peak, (unsigned long long)r->vmas_final,
 		(unsigned long long)r->merges, (unsigned long long)r->splits);
 	if (r->inferred_maps)
-		fprintf(out, "              %llu mappings were there before and were inferred\n",
-			(unsigned long long)r->inferred_maps);
+		fprintf(out, "              %llu mapping%s there before, and inferred\n",
+			(unsigned long long)r->inferred_maps,
+			r->inferred_maps == 1 ? " was" : "s were");
 	fprintf(out, "lock waits    read %llu of %llu (%s), write %llu of %llu (%s)\n",
 		(unsigned long long)r->lock.contended[SM_LOCK_READ],
 		(unsigned long long)r->lock.acquired[SM_LOCK_READ],
