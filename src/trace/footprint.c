@@ -12,6 +12,7 @@
  * I2 Lists are never changed, only added to at the front, so segments that were one may share them.
  */
 #include "trace/footprint.h"
+#include "trace/extents.h"
 #include "base/base.h"
 #include "base/inject.h"
 

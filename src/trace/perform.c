@@ -8,6 +8,7 @@
  *    it is free here.
  */
 #include "trace/perform.h"
+#include "trace/extents.h"
 #include "base/base.h"
 #include "base/inject.h"
 #include "space/space.h"

@@ -10,6 +10,7 @@
  *   nobody is seen to make it         a thread of the first process (strace -p attaches to all)
  */
 #include "trace/recording.h"
+#include "trace/extents.h"
 #include "base/base.h"
 #include "base/inject.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* recording.c - loads a recording: events to calls, and who made whom (recording.h). */
 #include "trace/recording.h"
+#include "trace/extents.h"
 #include "base/base.h"
 #include "base/inject.h"
 

@@ -142,22 +142,4 @@ const char *sm__recording_string(const struct sm__recording *rec, uint32_t index
 int sm__grow(void *array, size_t n, size_t *room, size_t size);
 int sm__mm_add_initial(struct sm__mm *mm, struct sm__initial initial);
 
-/* What a call does to a space. (order.c) */
-struct sm__extent {
-	sm_addr start, end;
-};
-/* Bytes that the call works on, page aligned; at most 2 extents; 0: none. */
-unsigned sm__call_extents(const struct sm__mm *mm, const struct sm__call *c,
-			  struct sm__extent out[2]);
-
-static inline bool sm__call_succeeded(const struct sm__call *c)
-{
-	return c->returned && !c->error;
-}
-
-/* mmap or mremap chose the address. */
-bool sm__call_is_placed(const struct sm__call *c);
-
-#define SM__TRACE_PAGE 4096ull
-
 #endif
