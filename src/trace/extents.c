@@ -39,6 +39,29 @@ static unsigned brk_extents(const struct sm__mm *mm, const struct sm__call *c,
 	return sm__extent_of(out, start, top > start ? top - start + 1 : 1);
 }
 
+/* Calls that name memory which must be there, and leave it mapped. */
+static bool named(const struct sm__call *c, struct sm__extent *e)
+{
+	switch (c->call) {
+	case SM_SYS_MPROTECT:
+	case SM_SYS_PKEY_MPROTECT:
+	case SM_SYS_MADVISE:
+	case SM_SYS_MSYNC:
+	case SM_SYS_MINCORE:
+	case SM_SYS_MLOCK:
+	case SM_SYS_MLOCK2:
+	case SM_SYS_MUNLOCK:
+	case SM_SYS_MSEAL:
+		return sm__extent_of(e, c->args[0], c->args[1]);
+	case SM_SYS_PRCTL:
+		return sm__extent_of(e, c->args[2], c->args[3]);
+	case SM_SYS_PAGE_FAULT:
+		return !(c->note & SM__NOTE_NO_TARGET) && sm__extent_of(e, c->args[0], 1);
+	default:
+		return false;
+	}
+}
+
 unsigned sm__call_extents(const struct sm__mm *mm, const struct sm__call *c,
 			  struct sm__extent out[2])
 {
@@ -52,23 +75,10 @@ unsigned sm__call_extents(const struct sm__mm *mm, const struct sm__call *c,
 	case SM_SYS_BRK:
 		return brk_extents(mm, c, out);
 	case SM_SYS_MUNMAP:
-	case SM_SYS_MPROTECT:
-	case SM_SYS_PKEY_MPROTECT:
-	case SM_SYS_MADVISE:
-	case SM_SYS_MSYNC:
-	case SM_SYS_MINCORE:
-	case SM_SYS_MLOCK:
-	case SM_SYS_MLOCK2:
-	case SM_SYS_MUNLOCK:
-	case SM_SYS_MSEAL:
 	case SM_SYS_REMAP_FILE_PAGES:
 		return sm__extent_of(out, c->args[0], c->args[1]);
-	case SM_SYS_PRCTL:
-		return sm__extent_of(out, c->args[2], c->args[3]);
-	case SM_SYS_PAGE_FAULT:
-		return c->note & SM__NOTE_NO_TARGET ? 0 : sm__extent_of(out, c->args[0], 1);
 	default:
-		return 0;
+		return named(c, out);
 	}
 }
 
@@ -93,23 +103,7 @@ bool sm__call_destination(const struct sm__call *c, struct sm__extent *e)
 
 bool sm__call_source(const struct sm__call *c, struct sm__extent *e)
 {
-	switch (sm__call_succeeded(c) ? c->call : SM_SYS_OTHER) {
-	case SM_SYS_MPROTECT:
-	case SM_SYS_PKEY_MPROTECT:
-	case SM_SYS_MADVISE:
-	case SM_SYS_MSYNC:
-	case SM_SYS_MINCORE:
-	case SM_SYS_MLOCK:
-	case SM_SYS_MLOCK2:
-	case SM_SYS_MUNLOCK:
-	case SM_SYS_MSEAL:
-	case SM_SYS_MREMAP:
-		return sm__extent_of(e, c->args[0], c->args[1]);
-	case SM_SYS_PRCTL:
-		return sm__extent_of(e, c->args[2], c->args[3]);
-	case SM_SYS_PAGE_FAULT:
-		return !(c->note & SM__NOTE_NO_TARGET) && sm__extent_of(e, c->args[0], 1);
-	default:
+	if (!sm__call_succeeded(c))
 		return false;
-	}
+	return c->call == SM_SYS_MREMAP ? sm__extent_of(e, c->args[0], c->args[1]) : named(c, e);
 }
