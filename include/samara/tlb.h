@@ -57,6 +57,8 @@ struct sm_tlb {
 	uint32_t pins;				       /* atomic: shoot-downs that look at it */
 	uint64_t fills, flushes, drops;		       /* counters of the owner */
 	void *link[2];
+	uint64_t near[4]; /* the last page table that was used */
+	int64_t rss[3];	  /* atomic: pages its faults have brought in, by kind */
 
 	struct sm_tlb_entry entries[SM_TLB_ENTRIES] __attribute__((aligned(64)));
 };

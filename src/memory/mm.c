@@ -5,6 +5,7 @@
 #include "memory/memory.h"
 #include "memory/pagecache.h"
 #include "base/inject.h"
+#include "base/percpu.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -88,15 +89,14 @@ void sm__mm_destroy(struct sm__mm *mm)
 
 void sm__mm_rss_add(struct sm__mm *mm, enum sm__rss kind, int64_t n)
 {
-	int cpu = sched_getcpu();
-	unsigned lane = (unsigned)(cpu < 0 ? 0 : cpu) % SM__RSS_LANES;
+	unsigned lane = sm__percpu_cpu() % SM__RSS_LANES;
 
 	atomic_fetch_add_explicit(&mm->rss[lane].pages[kind], n, memory_order_relaxed);
 }
 
 int64_t sm__mm_rss(struct sm__mm *mm, enum sm__rss kind)
 {
-	int64_t sum = 0;
+	int64_t sum = sm__tlb_rss(&mm->tlb, kind);
 
 	for (unsigned i = 0; i < SM__RSS_LANES; i++)
 		sum += atomic_load_explicit(&mm->rss[i].pages[kind], memory_order_relaxed);

@@ -69,8 +69,8 @@ struct sm__mm {
 	struct sm__tlb_domain tlb;
 
 	struct {
-		_Atomic int64_t
-			pages[SM__RSS_KINDS]; /* A  a lane may be negative; the sum is not */
+		_Atomic int64_t pages
+			[SM__RSS_KINDS]; /* A  negative, too; the sum with those of TLBs is not */
 	} __attribute__((aligned(SM__CACHELINE))) rss[SM__RSS_LANES];
 };
 
@@ -197,18 +197,34 @@ static inline sm__pte sm__pt_read(struct sm__mm *mm, sm_addr addr, _Atomic uint6
 	}
 	return e;
 }
+/* Where a TLB keeps its own. */
+static inline struct sm__pt_near *sm__tlb_near(struct sm_tlb *tlb)
+{
+	_Static_assert(sizeof(struct sm__pt_near) == sizeof(tlb->near), "near fits");
+	return (struct sm__pt_near *)(void *)tlb->near;
+}
 /*
- * The same, and remembers the table for sm__pt_lock_known: deaths is read first, so a table that is
- * reached had not died when it was.
+ * The same from the table that was used last, or else remembering the one it comes to. deaths is
+ * read before the walk, so a table that is reached had not died when it was; as long as no table
+ * dies, that one is linked. It may be unlinked just now, as in any walk: it is empty then, and
+ * sm__pt_lock_known sees that it is dead.
  */
 static inline sm__pte sm__pt_peek(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
 				  unsigned *level)
 {
+	/* acquire: pairs with the release in sm__pt_died */
+	uint64_t deaths = atomic_load_explicit(&mm->deaths, memory_order_acquire);
 	_Atomic uint64_t *entry;
 	sm__pte e;
 
-	/* acquire: pairs with the release in sm__pt_died */
-	near->deaths = atomic_load_explicit(&mm->deaths, memory_order_acquire);
+	if (near->table && near->base == SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1)) &&
+	    near->deaths == deaths) {
+		*level = 0;
+		/* acquire: as in sm__pt_read */
+		return atomic_load_explicit(near->entries + sm__pt_index(mm, addr, 0),
+					    memory_order_acquire);
+	}
+	near->deaths = deaths;
 	e = sm__pt_read(mm, addr, &entry, level);
 	near->table = NULL;
 	if (!*level) {

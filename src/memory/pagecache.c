@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,24 +62,28 @@ static struct sm__pages_node *new_node(unsigned shift)
 
 	if (sm__inject_fail())
 		return NULL;
-	n = calloc(1, sizeof(*n));
-	if (n)
-		n->shift = (uint8_t)shift;
+	n = aligned_alloc(_Alignof(struct sm__pages_node), sizeof(*n));
+	if (!n)
+		return NULL;
+	memset(n, 0, sizeof(*n));
+	n->shift = (uint8_t)shift;
 	return n;
 }
 
 /* The slot of index, or NULL where the tree does not reach. */
 _Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index)
 {
-	/* acquire: pairs with the release that linked the node */
-	struct sm__pages_node *n = atomic_load_explicit(&pages->root, memory_order_acquire);
+	/* acquire, twice: pairs with the release that linked the node */
+	uintptr_t root = atomic_load_explicit(&pages->root, memory_order_acquire);
+	struct sm__pages_node *n = sm__root_node(root);
+	unsigned shift = sm__root_shift(root);
 
-	if (!n || index > node_last(n))
+	if (!n || index >> shift >> SM__NODE_BITS)
 		return NULL;
-	for (;;) {
-		_Atomic uintptr_t *slot = &n->slot[index >> n->shift & (SM__NODE_SLOTS - 1)];
+	for (;; shift -= SM__NODE_BITS) {
+		_Atomic uintptr_t *slot = &n->slot[index >> shift & (SM__NODE_SLOTS - 1)];
 
-		if (!n->shift)
+		if (!shift)
 			return slot;
 		n = (struct sm__pages_node *)atomic_load_explicit(slot, memory_order_acquire);
 		if (!n)
@@ -89,7 +94,8 @@ _Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index)
 /* The slot of index, made. Context: pages->lock held. NULL: no memory. */
 static _Atomic uintptr_t *make_slot(struct sm__pages *pages, uint64_t index)
 {
-	struct sm__pages_node *n = atomic_load_explicit(&pages->root, memory_order_relaxed);
+	struct sm__pages_node *n =
+		sm__root_node(atomic_load_explicit(&pages->root, memory_order_relaxed));
 
 	while (!n || index > node_last(n)) {
 		struct sm__pages_node *up = new_node(n ? n->shift + SM__NODE_BITS : 0);
@@ -97,7 +103,8 @@ static _Atomic uintptr_t *make_slot(struct sm__pages *pages, uint64_t index)
 		if (!up)
 			return NULL;
 		atomic_store_explicit(&up->slot[0], (uintptr_t)n, memory_order_relaxed);
-		atomic_store_explicit(&pages->root, up, memory_order_release);
+		atomic_store_explicit(&pages->root, (uintptr_t)up | up->shift,
+				      memory_order_release);
 		n = up;
 	}
 	while (n->shift) {
@@ -119,14 +126,14 @@ int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 {
 	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
 	_Atomic uintptr_t *slot;
-	uintptr_t ready;
+	bool ready;
 	int err = 0;
 
 	f->file.pages = pages;
 	f->file.index = index;
 	sm__spin_lock(&pages->lock);
 	slot = make_slot(pages, index);
-	ready = sm__frame_flags(f) & SM__F_UPTODATE ? SM__SLOT_READY : 0;
+	ready = sm__frame_flags(f) & SM__F_UPTODATE;
 	if (!slot) {
 		err = -ENOMEM;
 	} else if (atomic_load_explicit(slot, memory_order_relaxed)) {
@@ -135,7 +142,7 @@ int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 		sm__frame_get(f);
 		atomic_fetch_add_explicit(&pages->nr, 1, memory_order_relaxed);
 		/* release: contents and descriptor before the number */
-		atomic_store_explicit(slot, pfn | ready, memory_order_release);
+		atomic_store_explicit(slot, sm__slot_make(pfn, ready), memory_order_release);
 	}
 	sm__spin_unlock(&pages->lock);
 	return err;
@@ -144,18 +151,18 @@ int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 void sm__pages_mark_ready(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 {
 	_Atomic uintptr_t *slot = sm__pages_slot(pages, index);
-	uintptr_t unready = pfn;
+	uintptr_t unready = sm__slot_make(pfn, false);
 
 	/* release: the contents come before the bit; pairs with who maps it */
 	if (slot)
-		atomic_compare_exchange_strong_explicit(slot, &unready, pfn | SM__SLOT_READY,
+		atomic_compare_exchange_strong_explicit(slot, &unready, sm__slot_make(pfn, true),
 							memory_order_release, memory_order_relaxed);
 }
 
 /* Context: pages->lock held. */
 static bool slot_holds(_Atomic uintptr_t *slot, uint32_t pfn)
 {
-	return slot && (uint32_t)atomic_load_explicit(slot, memory_order_relaxed) == pfn;
+	return slot && sm__slot_pfn(atomic_load_explicit(slot, memory_order_relaxed)) == pfn;
 }
 
 /* Context: pages->lock held, the frame GONE. */
@@ -189,7 +196,7 @@ uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
 
 	sm__spin_lock(&pages->lock);
 	slot = sm__pages_slot(pages, index);
-	pfn = slot ? (uint32_t)atomic_load_explicit(slot, memory_order_relaxed) : 0;
+	pfn = slot ? sm__slot_pfn(atomic_load_explicit(slot, memory_order_relaxed)) : 0;
 	if (pfn)
 		sm__frame_get(sm__frame(pages->memory->pool, pfn));
 	sm__spin_unlock(&pages->lock);
@@ -238,7 +245,7 @@ static bool each_below(struct sm__pages *pages, struct sm__pages_node *n, uint64
 		if (!v || at > range[1] || at + (span - 1) < range[0])
 			continue;
 		if (n->shift ? !each_below(pages, (struct sm__pages_node *)v, at, range, visit, arg)
-			     : !visit(pages, at, (uint32_t)v, arg))
+			     : !visit(pages, at, sm__slot_pfn(v), arg))
 			return false;
 	}
 	return true;
@@ -247,7 +254,8 @@ static bool each_below(struct sm__pages *pages, struct sm__pages_node *n, uint64
 void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__pages_visit visit,
 		    void *arg)
 {
-	struct sm__pages_node *root = atomic_load_explicit(&pages->root, memory_order_acquire);
+	struct sm__pages_node *root =
+		sm__root_node(atomic_load_explicit(&pages->root, memory_order_acquire));
 	uint64_t range[2] = { first, last };
 
 	if (root)

@@ -37,15 +37,24 @@
 
 enum { SM__NODE_BITS = 6, SM__NODE_SLOTS = 1 << SM__NODE_BITS, SM__AROUND = 16 };
 
-/* Beside the frame number, which is the low 32 bits. */
-#define SM__SLOT_READY (1ull << 32)
+/* A slot holds a frame as an entry would, READY where P is: with permission bits it is one. */
+#define SM__SLOT_READY SM__PTE_P
+static inline uintptr_t sm__slot_make(uint32_t pfn, bool ready)
+{
+	return (uint64_t)pfn << 12 | (ready ? SM__SLOT_READY : 0);
+}
+static inline uint32_t sm__slot_pfn(uintptr_t slot)
+{
+	return (uint32_t)(slot >> 12);
+}
 
 struct sm__pages_node {
-	uint8_t shift;				/* index bits below this node's */
-	_Atomic uintptr_t slot[SM__NODE_SLOTS]; /* A  a node, or at shift 0 a frame and READY */
+	/* A  a node, or at shift 0 a frame and READY; the 16 of a fault lie in two lines */
+	_Atomic uintptr_t slot[SM__NODE_SLOTS] __attribute__((aligned(SM__CACHELINE)));
+	uint8_t shift; /* index bits below this node's */
 };
 
-_Static_assert(sizeof(uintptr_t) == 8, "a slot holds a frame number and a bit");
+_Static_assert(sizeof(uintptr_t) == 8, "a slot holds what an entry holds");
 
 struct sm__pages {
 	struct sm__memory *memory; /* constant */
@@ -58,10 +67,21 @@ struct sm__pages {
 	struct sm__list mappers; /* H */
 
 	struct sm__spin lock;
-	_Atomic(struct sm__pages_node *) root; /* A  written under O */
-	_Atomic uint64_t size;		       /* A  bytes, as last learnt */
-	_Atomic uint64_t nr;		       /* A  pages */
+	/* A  written under O: a node, and its shift in the low bits, so that a look-up touches one
+	 * line a level */
+	_Atomic uintptr_t root;
+	_Atomic uint64_t size; /* A  bytes, as last learnt */
+	_Atomic uint64_t nr;   /* A  pages */
 };
+
+static inline struct sm__pages_node *sm__root_node(uintptr_t root)
+{
+	return (struct sm__pages_node *)(root & ~(uintptr_t)(SM__CACHELINE - 1));
+}
+static inline unsigned sm__root_shift(uintptr_t root)
+{
+	return root & (SM__CACHELINE - 1);
+}
 
 /* ---- objects and mappers ---- */
 
@@ -80,7 +100,15 @@ static inline struct sm__pages *sm__pages_bound(const struct sm_file *file)
 /* The file closes: writes back what is dirty; the last file of an object ends it. */
 void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file);
 /* I5. 0 or -ENOMEM. Cost: one load when mm mapped the same object last. */
-int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm);
+int sm__pages_add_mapper_slow(struct sm__pages *pages, struct sm__mm *mm);
+static inline int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
+{
+	/* acquire: pairs with the release of who set it; who has emptied a slot and passed this mm's
+	 * place in the list before it was there is seen to have (I2) */
+	if (sm__likely(atomic_load_explicit(&mm->last_mapped, memory_order_acquire) == pages))
+		return 0;
+	return sm__pages_add_mapper_slow(pages, mm);
+}
 void sm__pages_forget_mapper(struct sm__mm *mm);
 /* In the child of a fork of the host process: nobody is at work on any mapper any more. */
 void sm__pages_end_truncations(struct sm__memory *memory);

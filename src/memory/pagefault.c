@@ -48,6 +48,15 @@ static bool unnoticed(const struct sm__page_fault *pf)
 	return pf->shared && pf->pages->is_volatile;
 }
 
+/* Pages that came in, or went: by the TLB where there is one, which costs a store. */
+static void count(const struct sm__page_fault *pf, enum sm__rss kind, int64_t n)
+{
+	if (pf->tlb)
+		sm__tlb_rss_add(pf->tlb, kind, n);
+	else
+		sm__mm_rss_add(pf->mm, kind, n);
+}
+
 /* ---------------------------------------------------------------- prepare */
 
 static bool make_fresh(struct sm__page_fault *pf, enum sm__alloc_flags flags)
@@ -72,7 +81,7 @@ static void drop_prepared(struct sm__page_fault *pf)
 /* The page of the object is there, or is made if that takes no waiting. */
 static int find_page(struct sm__page_fault *pf)
 {
-	uint64_t size = sm__pages_count(pf->pages);
+	uint64_t size = pf->size = sm__pages_count(pf->pages);
 	uint32_t pfn;
 
 	/* acquire: pairs with the release in sm__pages_mark_ready */
@@ -218,7 +227,7 @@ static unsigned window(const struct sm__page_fault *pf, unsigned *nr)
 {
 	unsigned shift = pf->mm->page_shift, at = sm__pt_index(pf->mm, pf->addr, 0);
 	uint64_t back = pf->index % SM__AROUND, ahead = SM__AROUND - back;
-	uint64_t size = sm__pages_count(pf->pages);
+	uint64_t size = pf->size;
 	sm_addr page = page_of(pf);
 
 	if (back > (page - pf->start) >> shift)
@@ -230,7 +239,7 @@ static unsigned window(const struct sm__page_fault *pf, unsigned *nr)
 	if (ahead > SM__PT_ENTRIES - at)
 		ahead = SM__PT_ENTRIES - at;
 	if (ahead > size - pf->index)
-		ahead = pf->index < size ? size - pf->index : 0;
+		ahead = size - pf->index;
 	*nr = (unsigned)(back + ahead);
 	return (unsigned)back;
 }
@@ -247,21 +256,16 @@ static uint64_t object_bits(const struct sm__page_fault *pf)
 	return (perms_of(pf) & ~SM__PTE_W) | SM__PTE_A;
 }
 
-/* The entry of the page that was asked for, 0 when it has gone meanwhile. */
-static sm__pte object_entry(const struct sm__page_fault *pf, uintptr_t slot, uint64_t bits)
+/* A write to the page that was just mapped is noticed. AGAIN: the page is on its way out. */
+static int notice(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
 {
-	struct sm__frame *f = frame_of(pf, (uint32_t)slot);
-
-	if (!(slot & SM__SLOT_READY))
-		return 0;
-	if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf)) {
-		/* DIRTY before the look at GONE, in one: shrink_one does it the other way round */
-		if (atomic_fetch_or_explicit(&f->flags, SM__F_DIRTY, memory_order_acq_rel) &
-		    SM__F_GONE)
-			return 0;
-		bits |= SM__PTE_W | SM__PTE_D;
-	}
-	return sm__pte_make((uint32_t)slot, bits);
+	/* DIRTY before the look at GONE, in one step: shrink_one does it the other way round */
+	if (atomic_fetch_or_explicit(&frame_of(pf, sm__pte_pfn(e))->flags, SM__F_DIRTY,
+				     memory_order_acq_rel) &
+	    SM__F_GONE)
+		return AGAIN;
+	atomic_store_explicit(slot->entry, e | SM__PTE_W | SM__PTE_D, memory_order_release);
+	return SM__PAGE_DONE;
 }
 
 /* Maps the object's pages around addr where nothing is. AGAIN: the one at addr has gone meanwhile.
@@ -269,29 +273,30 @@ static sm__pte object_entry(const struct sm__page_fault *pf, uintptr_t slot, uin
 static int enter_around(struct sm__page_fault *pf, struct sm__slot *slot)
 {
 	uint64_t bits = object_bits(pf);
-	unsigned nr, back = window(pf, &nr), mapped = 1;
+	unsigned nr, back = window(pf, &nr), mapped = nr;
 	_Atomic uint64_t *entry = slot->entry - back;
 	_Atomic uintptr_t *frames = pf->slot - back;
-	sm__pte own;
+	sm__pte e;
 
-	if (back >= nr)
-		return AGAIN;
-	own = object_entry(pf, atomic_load_explicit(pf->slot, memory_order_seq_cst), bits);
-	if (!own)
-		return AGAIN;
-	/* release, here and below: pairs with the walkers; used is counted once, at the end */
-	atomic_store_explicit(slot->entry, own, memory_order_release);
+	/* 16 times at most, in a fault of some 200 instructions: worth unrolling */
+#pragma GCC unroll 4
 	for (unsigned i = 0; i < nr; i++) {
 		uintptr_t v = atomic_load_explicit(&frames[i], memory_order_seq_cst);
 
-		if (!(v & SM__SLOT_READY) || atomic_load_explicit(&entry[i], memory_order_relaxed))
-			continue;
-		atomic_store_explicit(&entry[i], sm__pte_make((uint32_t)v, bits),
-				      memory_order_release);
-		mapped++;
+		/* release: pairs with the walkers; used is counted once, below */
+		if (sm__likely((v & SM__SLOT_READY) &&
+			       !atomic_load_explicit(&entry[i], memory_order_relaxed)))
+			atomic_store_explicit(&entry[i], v | bits, memory_order_release);
+		else
+			mapped--;
 	}
 	sm__pt_filled(pf->mm, slot, mapped);
-	sm__mm_rss_add(pf->mm, SM__RSS_FILE, mapped);
+	count(pf, SM__RSS_FILE, mapped);
+	e = atomic_load_explicit(slot->entry, memory_order_relaxed);
+	if (!e)
+		return AGAIN;
+	if (pf->access == SM_ACCESS_WRITE && !unnoticed(pf))
+		return notice(pf, slot, e);
 	return SM__PAGE_DONE;
 }
 
@@ -303,7 +308,7 @@ static int install_missing(struct sm__page_fault *pf, struct sm__slot *slot)
 		return AGAIN;
 	if (pf->fresh) {
 		enter_fresh(pf, slot);
-		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+		count(pf, SM__RSS_ANON, 1);
 		return SM__PAGE_DONE;
 	}
 	sm__pt_set(pf->mm, slot, slot->entry,
@@ -320,7 +325,7 @@ static int install_copy(struct sm__page_fault *pf, struct sm__slot *slot, sm__pt
 
 	if (e & SM__PTE_SPECIAL) {
 		replace(pf, slot);
-		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+		count(pf, SM__RSS_ANON, 1);
 		return SM__PAGE_DONE;
 	}
 	if ((e & SM__PTE_PS) || ((e & SM__PTE_ANON) && !(sm__frame_flags(f) & SM__F_MERGED) &&
@@ -338,8 +343,8 @@ static int install_copy(struct sm__page_fault *pf, struct sm__slot *slot, sm__pt
 	memcpy(sm__frame_ptr(pool, pf->fresh), sm__frame_ptr(pool, old), sm__page_size(pool));
 	replace(pf, slot);
 	if (!(e & SM__PTE_ANON)) {
-		sm__mm_rss_add(pf->mm, SM__RSS_FILE, -1);
-		sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+		count(pf, SM__RSS_FILE, -1);
+		count(pf, SM__RSS_ANON, 1);
 	}
 	/* The TLBs have dropped it. */
 	if (e & SM__PTE_ANON)
@@ -382,8 +387,8 @@ static int install(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
 	/* Swapped, and read back. */
 	sm__swap_free(pf->mm->memory, sm__pte_payload(e));
 	enter_fresh(pf, slot);
-	sm__mm_rss_add(pf->mm, SM__RSS_SWAP, -1);
-	sm__mm_rss_add(pf->mm, SM__RSS_ANON, 1);
+	count(pf, SM__RSS_SWAP, -1);
+	count(pf, SM__RSS_ANON, 1);
 	return SM__PAGE_DONE;
 }
 
@@ -396,7 +401,7 @@ static sm__pte peek(struct sm__page_fault *pf)
 
 	if (!pf->peeked) {
 		sm__rcu_read_lock();
-		pf->entry = sm__pt_peek(pf->mm, pf->addr, &pf->near, &level);
+		pf->entry = sm__pt_peek(pf->mm, pf->addr, pf->near, &level);
 		sm__rcu_read_unlock();
 	}
 	pf->peeked = false;
@@ -405,7 +410,7 @@ static sm__pte peek(struct sm__page_fault *pf)
 
 static int lock_entry(struct sm__page_fault *pf, struct sm__slot *slot)
 {
-	if (sm__pt_lock_known(pf->mm, pf->addr, &pf->near, slot))
+	if (sm__pt_lock_known(pf->mm, pf->addr, pf->near, slot))
 		return 0;
 	return sm__pt_lock(pf->mm, pf->addr, true, slot);
 }
@@ -431,7 +436,7 @@ static bool map_huge(struct sm__page_fault *pf)
 	return sm__mm_map_huge(pf);
 }
 
-enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
+static int perform(struct sm__page_fault *pf)
 {
 	int out;
 
@@ -450,6 +455,20 @@ enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
 		}
 		drop_prepared(pf);
 	} while (out == AGAIN);
+	return out;
+}
+
+enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
+{
+	struct sm__pt_near near;
+	int out;
+
+	if (sm__likely(pf->near))
+		return (enum sm__page_outcome)perform(pf);
+	near.table = NULL;
+	pf->near = &near;
+	out = perform(pf);
+	pf->near = NULL;
 	return (enum sm__page_outcome)out;
 }
 
@@ -510,33 +529,34 @@ static void fill_around(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr,
 }
 
 void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
-		  struct sm__page_seen *seen)
+		  sm__pte *seen)
 {
+	struct sm__pt_near *near = sm__tlb_near(tlb);
 	void *host = NULL;
 	unsigned level, perms;
 	sm__pte e;
 
-	seen->entry = 0;
-	seen->near.table = NULL;
+	*seen = 0;
 	if (addr >= sm__mm_limit(mm))
 		return NULL;
 	/* The section spans all reads: the table may be unlinked meanwhile. */
 	sm__rcu_read_lock();
-	e = seen->entry = sm__pt_peek(mm, addr, &seen->near, &level);
+	e = *seen = sm__pt_peek(mm, addr, near, &level);
 	perms = tlb_perms(e);
 	if (perms & access) {
 		host = host_of(mm, e, level, addr);
 		sm__tlb_insert(tlb, addr, host, perms);
 		if (!level)
-			fill_around(mm, tlb, addr, seen->near.entries + sm__pt_index(mm, addr, 0));
+			fill_around(mm, tlb, addr, near->entries + sm__pt_index(mm, addr, 0));
 		tlb->fills++;
 	}
 	sm__rcu_read_unlock();
 	return host;
 }
 
-void *sm__mm_enter(const struct sm__page_fault *pf, struct sm_tlb *tlb)
+void *sm__mm_enter(const struct sm__page_fault *pf)
 {
+	struct sm_tlb *tlb = pf->tlb;
 	unsigned perms = tlb_perms(pf->entry);
 	void *host;
 

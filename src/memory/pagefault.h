@@ -34,39 +34,35 @@ struct sm__page_fault {
 	bool major; /* out: had to read */
 
 	/*
-	 * The entry and its table. In, with peeked: what a walk just now has found; out, when done:
-	 * as the access is allowed, 0 where the page is not a small one.
+	 * In, with peeked: the entry as the fill has just read it; out, when done: as it allows the
+	 * access, 0 where the page is not a small one.
 	 */
 	bool peeked;
 	sm__pte entry;
-	struct sm__pt_near near;
+	struct sm_tlb *tlb;	  /* NULL, or the thread's own, for which the page is wanted */
+	struct sm__pt_near *near; /* the table at addr, if it is known */
 
 	/* between prepare and install */
 	uint32_t fresh;		 /* a frame for a private copy */
 	uint32_t source;	 /* of the object, to copy from */
 	bool map_object;	 /* enter pages of the object */
 	_Atomic uintptr_t *slot; /* where the object has the page; with map_object */
+	uint64_t size;		 /* of the object in pages; with map_object */
 	bool must_copy;		 /* found shared under the lock */
 };
 
 /* Context: no lock of memory, no RCU section; may wait for TLBs with one table locked (COW). */
 enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf);
 
-/* What a fill that found no translation hands on to the fault. */
-struct sm__page_seen {
-	sm__pte entry;
-	struct sm__pt_near near;
-};
-
 /*
  * Fills a TLB from the entry as it is now, and free places of it from the entries beside that one.
- * Return: the host address, or NULL when it takes a fault. Context: tlb is running on this thread.
+ * seen: what the entry was. Return: the host address, or NULL when it takes a fault.
+ * Context: tlb is running on this thread.
  */
 void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
-		  struct sm__page_seen *seen);
-/* The same from the entry that a fault has made, if tlb has been running since before the fault
- * began. */
-void *sm__mm_enter(const struct sm__page_fault *pf, struct sm_tlb *tlb);
+		  sm__pte *seen);
+/* The same from the entry that a fault has made, if pf->tlb has been running since before it began. */
+void *sm__mm_enter(const struct sm__page_fault *pf);
 
 /*
  * Host address of addr with the table locked, so that nobody can take the page away: for copies and

@@ -104,7 +104,7 @@ static void free_nodes(struct sm__pages *pages, struct sm__pages_node *n)
 		if (v && n->shift)
 			free_nodes(pages, (struct sm__pages_node *)v);
 		else if (v)
-			sm__frame_put(pages->memory->pool, (uint32_t)v);
+			sm__frame_put(pages->memory->pool, sm__slot_pfn(v));
 	}
 	free(n);
 }
@@ -140,21 +140,17 @@ void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
 	sm__spin_unlock(&m->lock);
 	if (!last)
 		return;
-	root = atomic_load_explicit(&pages->root, memory_order_acquire);
+	root = sm__root_node(atomic_load_explicit(&pages->root, memory_order_acquire));
 	if (root)
 		free_nodes(pages, root);
 	free(pages);
 }
 
-int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
+int sm__pages_add_mapper_slow(struct sm__pages *pages, struct sm__mm *mm)
 {
 	struct sm__memory *m = pages->memory;
 	struct mapper *fresh, *r;
 
-	/* acquire: pairs with the release below; who has emptied a slot and passed this mm's place in
-	 * the list before it was there is seen to have (pagecache.h I2) */
-	if (atomic_load_explicit(&mm->last_mapped, memory_order_acquire) == pages)
-		return 0;
 	sm__thread_leave();
 	fresh = sm__inject_fail() ? NULL : malloc(sizeof(*fresh));
 	if (!fresh)
@@ -170,6 +166,7 @@ int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
 	sm__list_add(&mm->mappers, &fresh->in_mm);
 	fresh = NULL;
 known:
+	/* release: pairs with sm__pages_add_mapper */
 	atomic_store_explicit(&mm->last_mapped, pages, memory_order_release);
 	sm__spin_unlock(&m->lock);
 	free(fresh);

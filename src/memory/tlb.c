@@ -25,7 +25,8 @@ static const struct sm_tlb_entry nothing[SM_TLB_ENTRIES] = {
 	[0 ... SM_TLB_ENTRIES - 1] = { { UINT64_MAX, UINT64_MAX, UINT64_MAX }, 0 },
 };
 
-static _Thread_local struct sm_tlb *current;
+/* Initial-exec: a function call less where the library is shared. */
+static _Thread_local struct sm_tlb *current __attribute__((tls_model("initial-exec")));
 
 void sm__tlb_domain_init(struct sm__tlb_domain *d)
 {
@@ -85,6 +86,8 @@ void sm__tlb_free(struct sm_tlb *tlb)
 		sm__tlb_park_current();
 	sm__spin_lock(&d->lock);
 	sm__list_del(node_of(tlb));
+	for (unsigned k = 0; k < SM__ARRAY_SIZE(d->rss); k++)
+		d->rss[k] += tlb->rss[k];
 	/* release: pairs with shoot(), which then need not wait for what this TLB has written */
 	atomic_fetch_sub_explicit(&d->nr, 1, memory_order_release);
 	sm__spin_unlock(&d->lock);
@@ -92,6 +95,18 @@ void sm__tlb_free(struct sm_tlb *tlb)
 	while (__atomic_load_n(&tlb->pins, __ATOMIC_ACQUIRE))
 		sched_yield();
 	free(tlb);
+}
+
+int64_t sm__tlb_rss(struct sm__tlb_domain *d, unsigned kind)
+{
+	int64_t sum;
+
+	sm__spin_lock(&d->lock);
+	sum = d->rss[kind];
+	for (struct sm__list *l = d->tlbs.next; l != &d->tlbs; l = l->next)
+		sum += __atomic_load_n(&tlb_of(l)->rss[kind], __ATOMIC_RELAXED);
+	sm__spin_unlock(&d->lock);
+	return sum;
 }
 
 /* ---------------------------------------------------------------- the runner */
@@ -184,16 +199,12 @@ bool sm__tlb_is_quiet(void)
 	return !current;
 }
 
-bool sm__tlb_resume(struct sm_tlb *tlb)
+bool sm__tlb_resume_slow(struct sm_tlb *tlb)
 {
-	uint32_t state = __atomic_load_n(&tlb->state, __ATOMIC_RELAXED);
-
-	if (state == SM__TLB_IDLE)
+	if (__atomic_load_n(&tlb->state, __ATOMIC_RELAXED) == SM__TLB_IDLE)
 		return false;
-	if (state == SM__TLB_PARKED) {
-		sm__tlb_park_current();
-		start_running(tlb);
-	}
+	sm__tlb_park_current();
+	start_running(tlb);
 	return true;
 }
 

@@ -43,6 +43,7 @@ struct sm__tlb_domain {
 	} ring[SM__TLB_RING];
 	void (*kick)(void *arg, struct sm_tlb *tlb);
 	void *kick_arg;
+	int64_t rss[3]; /* what the faults of TLBs that are gone have brought in; lock */
 	_Atomic uint64_t shots, waits; /* A  counters */
 };
 
@@ -60,14 +61,29 @@ void sm__tlb_wait(struct sm__tlb_domain *d, uint64_t generation);
 
 /* Parks what runs on this thread (G3 of samara/tlb.h); every ordinary call begins with it. */
 void sm__tlb_park_current(void);
-/* Back to running. False: the TLB was idle. */
-bool sm__tlb_resume(struct sm_tlb *tlb);
 /* Whether the TLB, of the calling thread, still runs: a call may have had to wait since it did. */
 static inline bool sm__tlb_runs(const struct sm_tlb *tlb)
 {
 	/* relaxed: only its own thread changes it */
 	return __atomic_load_n(&tlb->state, __ATOMIC_RELAXED) == SM__TLB_RUNNING;
 }
+bool sm__tlb_resume_slow(struct sm_tlb *tlb);
+/* Back to running. False: the TLB was idle. */
+static inline bool sm__tlb_resume(struct sm_tlb *tlb)
+{
+	return sm__likely(sm__tlb_runs(tlb)) || sm__tlb_resume_slow(tlb);
+}
+
+/*
+ * Counts pages that a fault of the calling thread's TLB brought in: without an atomic instruction,
+ * since nobody else writes there. sm__tlb_rss: over all TLBs that are and were.
+ */
+static inline void sm__tlb_rss_add(struct sm_tlb *tlb, unsigned kind, int64_t n)
+{
+	/* relaxed: a number */
+	__atomic_store_n(&tlb->rss[kind], tlb->rss[kind] + n, __ATOMIC_RELAXED);
+}
+int64_t sm__tlb_rss(struct sm__tlb_domain *d, unsigned kind);
 
 static inline struct sm_tlb_entry *sm__tlb_entry(struct sm_tlb *tlb, sm_addr addr)
 {

@@ -74,17 +74,18 @@ struct sm__fault {
 	bool major;	/* set by the backend */
 	/*
 	 * sm_tlb_fill: tlb runs on this thread, and goes on running as long as nothing is waited
-	 * for; seen is what its walk found. host: set when the backend has put the page into tlb.
+	 * for; seen is the entry as its walk found it, first time only. host: set when the backend
+	 * has put the page into tlb.
 	 */
 	struct sm_tlb *tlb;
-	const void *seen;
+	uint64_t seen;
 	void *host;
 	int (*wait)(struct sm__fault *f); /* set with SM__FAULT_WAIT: 0, or -ENOMEM or -EIO */
 	void *priv[6];
 };
 
 /* sm_fault for a TLB that runs: see above. Return: the host address when the TLB has it, else NULL. */
-void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, const void *seen,
+void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, uint64_t seen,
 		     struct sm_fault_result *r);
 
 struct sm__advise; /* advice.h */

@@ -365,14 +365,10 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	pf.major = f->priv[FETCHED];
 	pf.pages = NULL;
 	pf.index = 0;
-	pf.peeked = f->seen;
-	if (f->seen) {
-		const struct sm__page_seen *seen = f->seen;
-
-		pf.entry = seen->entry;
-		pf.near = seen->near;
-		f->seen = NULL; /* old when the fault starts anew */
-	}
+	pf.tlb = f->tlb;
+	pf.near = f->tlb ? sm__tlb_near(f->tlb) : NULL;
+	pf.peeked = f->tlb && !f->tries && f->under_vma;
+	pf.entry = f->seen;
 	if (v->file) {
 		pf.index = sm__index_of(v, f->addr, mm->page_shift);
 		pf.pages = sm__pages_bound(v->file);
@@ -386,7 +382,7 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	}
 	out = sm__mm_fault(&pf);
 	if (f->tlb && out == SM__PAGE_DONE)
-		f->host = sm__mm_enter(&pf, f->tlb);
+		f->host = sm__mm_enter(&pf);
 	return translate(f, &pf, out);
 }
 

@@ -31,7 +31,8 @@
 struct sm__fault_counts *sm__counts(struct sm_space *s)
 {
 	static _Atomic uint32_t next_slot;
-	static _Thread_local uint32_t slot;
+	/* initial-exec: no function call where the library is shared */
+	static _Thread_local uint32_t slot __attribute__((tls_model("initial-exec")));
 
 	if (sm__unlikely(!slot))
 		slot = atomic_fetch_add_explicit(&next_slot, 1, memory_order_relaxed) %
@@ -429,12 +430,12 @@ struct sm_fault_result sm_fault(struct sm_space *s, sm_addr addr, enum sm_access
 	f.addr = addr;
 	f.access = access;
 	f.tlb = NULL;
-	f.seen = NULL;
+	f.seen = 0;
 	perform(&f, &r);
 	return r;
 }
 
-void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, const void *seen,
+void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, uint64_t seen,
 		     struct sm_fault_result *r)
 {
 	struct sm__fault f;

@@ -27,23 +27,27 @@ void sm_tlb_destroy(struct sm_tlb *tlb)
 struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
 				   void **out)
 {
-	struct sm_fault_result r = { .addr = addr };
-	struct sm__page_seen seen;
+	struct sm__mm *mm = tlb->space->backend_state;
+	struct sm_fault_result r;
+	uint64_t seen;
 
 	*out = NULL;
 	/* Not sm__thread_enter: what is looked up here needs no lock, so nothing need be parked. */
 	if (sm__unlikely(!sm__thread_attached()))
 		sm__thread_enter();
+	r.flags = 0;
 	for (;;) {
-		if (!sm__tlb_resume(tlb)) {
-			r.error = -EINVAL;
-			return r;
-		}
-		*out = sm__mm_fill(tlb->space->backend_state, tlb, addr, access, &seen);
+		if (!sm__tlb_resume(tlb))
+			return (struct sm_fault_result){ .error = -EINVAL, .addr = addr };
+		*out = sm__mm_fill(mm, tlb, addr, access, &seen);
 		if (*out)
-			return r;
-		*out = sm__fault_fill(tlb, addr, access, &seen, &r);
-		if (*out || r.error || r.signo || (r.flags & SM_FAULT_DEVICE))
+			break;
+		*out = sm__fault_fill(tlb, addr, access, seen, &r);
+		if (*out)
+			break;
+		if (r.error || r.signo || (r.flags & SM_FAULT_DEVICE))
 			return r;
 	}
+	/* Member by member: a copy would wait for the narrow stores that made r. */
+	return (struct sm_fault_result){ .flags = r.flags, .addr = addr };
 }

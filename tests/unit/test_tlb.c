@@ -30,7 +30,7 @@ static int teardown(void **state)
 
 static void *fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access)
 {
-	struct sm__page_seen seen;
+	sm__pte seen;
 	void *p;
 
 	assert_true(sm__tlb_resume(tlb));
@@ -183,7 +183,7 @@ struct guest {
 
 static void *run_guest(void *arg)
 {
-	struct sm__page_seen seen;
+	sm__pte seen;
 	struct guest *g = arg;
 	uint64_t *p;
 
