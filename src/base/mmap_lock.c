@@ -30,7 +30,11 @@ enum {
 	SPINS_MAX = 600,
 	SPINS_QUEUE = 100,
 	STEALS_MAX = 32,
+	/* How long a free lock is left to the thread that is next; it may have lost its CPU. */
+	PATIENCE = 60,
 };
+
+static const uint64_t pending = SM__LOCK_PENDING_R | SM__LOCK_PENDING_W;
 
 struct sm__lock_waiter {
 	struct sm__lock_waiter *next;
@@ -222,14 +226,67 @@ static void note_wait(struct sm__mmap_lock *l, unsigned side, unsigned kind, uin
 	sm__histogram_add(&l->stats->wait_by_kind[kind % SM__LOCK_KINDS], ns);
 }
 
-static bool try_read(struct sm__mmap_lock *l)
+/*
+ * Overtaking a queue: false when it has been enough; HANDOFF then tells the head that it alone may have the
+ * lock (I3).
+ */
+static bool may_overtake(struct sm__mmap_lock *l)
 {
-	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
+	if (atomic_fetch_add_explicit(&l->steals, 1, memory_order_relaxed) < STEALS_MAX)
+		return true;
+	atomic_fetch_or_explicit(&l->state, SM__LOCK_HANDOFF, memory_order_relaxed);
+	return false;
+}
 
-	if (s & (SM__LOCK_WRITER | SM__LOCK_WAITERS | SM__LOCK_HANDOFF))
-		return false;
-	return atomic_compare_exchange_strong_explicit(&l->state, &s, s + SM__LOCK_READER,
-						       memory_order_acquire, memory_order_relaxed);
+/* From state s, in which the lock may be taken, to one in which it is; clears `clear` on the way. */
+static bool take(struct sm__mmap_lock *l, uint64_t s, bool writer, uint64_t clear)
+{
+	uint64_t to = (s & ~clear) + (writer ? SM__LOCK_WRITER : SM__LOCK_READER);
+
+	/* acquire: pairs with the releases of read_unlock, write_unlock and downgrade (G1) */
+	return atomic_compare_exchange_strong_explicit(&l->state, &s, to, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+/*
+ * For about as long as a sleep and a wake-up take. True: it is held. The first to find the lock taken is
+ * pending: when the lock becomes free others leave it to that one, unless it does not come.
+ */
+static bool spin(struct sm__mmap_lock *l, bool writer)
+{
+	const uint64_t held = writer ? SM__LOCK_WRITER | SM__LOCK_READERS : SM__LOCK_WRITER;
+	/* A queue that must not be overtaken; readers never do, there is nothing to gain from spinning. */
+	const uint64_t queue = writer ? SM__LOCK_HANDOFF : SM__LOCK_HANDOFF | SM__LOCK_WAITERS;
+	const uint64_t before_us = writer ? pending : SM__LOCK_PENDING_W;
+	uint64_t mine = 0, s;
+	unsigned patience = 0;
+
+	for (unsigned n = 0; n < SPINS_MAX; n++) {
+		s = atomic_load_explicit(&l->state, memory_order_relaxed);
+		if (s & queue)
+			break;
+		if (s & held) {
+			uint64_t bit = writer ? SM__LOCK_PENDING_W : SM__LOCK_PENDING_R;
+
+			patience = 0;
+			/* relaxed: a courtesy, see I3 */
+			if (!mine && !(s & pending) &&
+			    atomic_compare_exchange_strong_explicit(&l->state, &s, s | bit,
+								    memory_order_relaxed,
+								    memory_order_relaxed))
+				mine = bit;
+		} else if (mine || !(s & before_us) || ++patience > PATIENCE) {
+			if (writer && (s & SM__LOCK_WAITERS) && !may_overtake(l))
+				break;
+			if (take(l, s, writer, mine ? mine : s & before_us))
+				return true;
+		}
+		pause_cpu();
+	}
+	if (mine)
+		/* Should somebody have lost patience and another be next now, that one is not announced. */
+		atomic_fetch_and_explicit(&l->state, ~mine, memory_order_relaxed);
+	return false;
 }
 
 int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
@@ -238,14 +295,8 @@ int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptibl
 	uint64_t since = l->stats ? sm__now_ns() : 0;
 	struct sm__lock_waiter *granted;
 
-	for (unsigned n = 0; n < SPINS_MAX; n++) {
-		if (try_read(l))
-			goto out;
-		/* with waiters in front there is nothing to gain from spinning */
-		if (atomic_load_explicit(&l->state, memory_order_relaxed) & SM__LOCK_WAITERS)
-			break;
-		pause_cpu();
-	}
+	if (spin(l, false))
+		goto out;
 	queue_lock(l);
 	enqueue(l, &me);
 	granted = l->head == &me ? grant_readers(l) : NULL; /* it may have become free meanwhile */
@@ -275,36 +326,12 @@ out:
 	return 0;
 }
 
-static bool try_write(struct sm__mmap_lock *l, bool head)
+/* The head of the queue, a writer: whoever spins has to wait. queue_lock is held. */
+static bool head_takes(struct sm__mmap_lock *l)
 {
 	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
-	uint64_t barred = SM__LOCK_WRITER | SM__LOCK_READERS | (head ? 0 : SM__LOCK_HANDOFF);
 
-	if (s & barred)
-		return false;
-	if (!head && (s & SM__LOCK_WAITERS)) {
-		/* overtaking: the head is told by HANDOFF when it has been enough (I3) */
-		if (atomic_fetch_add_explicit(&l->steals, 1, memory_order_relaxed) >= STEALS_MAX) {
-			atomic_fetch_or_explicit(&l->state, SM__LOCK_HANDOFF, memory_order_relaxed);
-			return false;
-		}
-	}
-	return atomic_compare_exchange_strong_explicit(
-		&l->state, &s, (s & ~(head ? SM__LOCK_HANDOFF : 0)) | SM__LOCK_WRITER,
-		memory_order_acquire, memory_order_relaxed);
-}
-
-static bool spin_write(struct sm__mmap_lock *l, bool head)
-{
-	for (unsigned n = 0; n < SPINS_MAX; n++) {
-		if (try_write(l, head))
-			return true;
-		if (!head &&
-		    (atomic_load_explicit(&l->state, memory_order_relaxed) & SM__LOCK_HANDOFF))
-			return false;
-		pause_cpu();
-	}
-	return false;
+	return !(s & (SM__LOCK_WRITER | SM__LOCK_READERS)) && take(l, s, true, SM__LOCK_HANDOFF);
 }
 
 int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
@@ -313,7 +340,7 @@ int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptib
 	uint64_t since = l->stats ? sm__now_ns() : 0;
 	bool head;
 
-	if (spin_write(l, false))
+	if (spin(l, true))
 		goto out;
 	queue_lock(l);
 	enqueue(l, &me);
@@ -321,7 +348,7 @@ int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptib
 	for (;;) {
 		queue_lock(l);
 		head = l->head == &me;
-		if (head && try_write(l, true)) {
+		if (head && head_takes(l)) {
 			dequeue(l, &me);
 			atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
 			queue_unlock(l);

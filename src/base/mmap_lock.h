@@ -6,6 +6,8 @@
  *               bit 1 WAITERS  the queue is not empty: no new reader comes in
  *               bit 2 HANDOFF  the head of the queue has been passed over too often: nobody but it
  *                              may take the lock
+ *               bit 3 PENDING_R, bit 4 PENDING_W   a reader (writer) spins for the lock and is next: who
+ *                              comes after it keeps off for a moment
  *               bits 8..       readers
  *      sequence even: not write-locked; odd: write-locked. 64 bits: it never wraps.
  *
@@ -14,6 +16,9 @@
  * I3 Waiters are served in the order of arrival; adjacent readers at the head are let in together by
  *    whoever frees the lock. A running writer may overtake a sleeping one, at most STEALS_MAX times
  *    (a wake-up costs a hundred times a typical hold, so strict hand-over would leave the lock idle).
+ *    Among those that run, the one that has said so first (PENDING) goes first; else a thread that takes
+ *    the lock in a loop, with its line in its cache, would leave nothing to one that polls. PENDING is a
+ *    courtesy: nobody sleeps because of it, and it is passed over when its thread does not come.
  * I4 The sequence becomes odd after the lock is taken for write and even before it is given up.
  *
  * G1 What a writer stored before it released is seen by whoever takes the lock afterwards.
@@ -28,11 +33,16 @@
 #include "base/base.h"
 #include "base/histogram.h"
 
-#define SM__LOCK_WRITER	 1ull
-#define SM__LOCK_WAITERS 2ull
-#define SM__LOCK_HANDOFF 4ull
-#define SM__LOCK_READER	 256ull
-#define SM__LOCK_READERS (~(SM__LOCK_READER - 1))
+#define SM__LOCK_WRITER	   1ull
+#define SM__LOCK_WAITERS   2ull
+#define SM__LOCK_HANDOFF   4ull
+#define SM__LOCK_PENDING_R 8ull
+#define SM__LOCK_PENDING_W 16ull
+#define SM__LOCK_READER	   256ull
+#define SM__LOCK_READERS   (~(SM__LOCK_READER - 1))
+/* What keeps a reader off that has not waited. */
+#define SM__LOCK_BARS_READERS \
+	(SM__LOCK_WRITER | SM__LOCK_WAITERS | SM__LOCK_HANDOFF | SM__LOCK_PENDING_W)
 
 enum { SM__LOCK_KINDS = 16 }; /* who takes it; at least SM_CALL_KINDS */
 
@@ -83,7 +93,7 @@ static inline bool sm__mmap_read_trylock(struct sm__mmap_lock *l, unsigned kind,
 	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
 
 	do {
-		if (s & (SM__LOCK_WRITER | SM__LOCK_WAITERS | SM__LOCK_HANDOFF))
+		if (s & SM__LOCK_BARS_READERS)
 			return false;
 		/* acquire: pairs with the release in write_unlock and downgrade (G1) */
 	} while (!atomic_compare_exchange_weak_explicit(

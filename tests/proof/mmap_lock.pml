@@ -7,20 +7,28 @@
  * The first process takes the lock ROUNDS times, the others once: writers for write (and may downgrade),
  * readers for read; both may give up while they wait.
  *
+ * Who spins may say so (PENDING) and must take it back: the pending thread itself, when it has the lock or
+ * goes to sleep; or who passes it over. For the rest a try may fail for no reason, so that keeping off for
+ * the pending one's sake is among the interleavings.
+ *
  * Proved over all interleavings:
  *   - a writer is alone, readers share (assertions in the sections);
  *   - nobody sleeps for ever: every process ends (no invalid end state);
  *   - at the end the state is 0 and the queue is empty.
  * Mutants, which must fail: 1 an unlocker wakes nobody; 2 a writer goes to sleep without a last look at
- * the state; 3 a waiter that gives up wakes nobody; 4 readers are let in beside a writer.
+ * the state; 3 a waiter that gives up wakes nobody; 4 readers are let in beside a writer; 5 who was pending
+ * goes to sleep and leaves the bit behind.
  *
  * expect: no errors
  * expect-with -DWRITERS=1 -DREADERS=2: no errors
  * expect-with -DWRITERS=3 -DREADERS=0 -DROUNDS=1 -DPATIENT=1: no errors
+ * expect-with -DPEND=1 -DROUNDS=1: no errors
+ * expect-with -DPEND=1 -DROUNDS=1 -DWRITERS=1 -DREADERS=2: no errors
  * expect-with -DMUTANT=1: errors
  * expect-with -DMUTANT=2: errors
  * expect-with -DMUTANT=3 -DWRITERS=1 -DREADERS=2: errors
  * expect-with -DMUTANT=4 -DROUNDS=1: errors
+ * expect-with -DMUTANT=5 -DPEND=1 -DROUNDS=1: errors
  */
 #ifndef WRITERS
 #define WRITERS 2
@@ -34,6 +42,9 @@
 #ifndef MUTANT
 #define MUTANT 0
 #endif
+#ifndef PEND
+#define PEND 0
+#endif
 #ifndef PATIENT
 #define PATIENT 0
 #endif
@@ -43,7 +54,8 @@
 #define WRITER	1
 #define WAITERS 2
 #define HANDOFF 4
-#define READER	8
+#define PENDING 8
+#define READER	16
 #define HELD(s) ((s) & WRITER || (s) >= READER)
 
 #define WAIT	0
@@ -211,7 +223,12 @@ inline try_write(head)
 				:: state == s ->
 					if
 					:: head -> state = (s & ~HANDOFF) | WRITER
-					:: else -> state = s | WRITER
+					:: else ->
+						if
+						:: pends -> state = (s & ~PENDING) | WRITER; pends = false
+						:: else -> state = s | WRITER
+						:: PEND -> state = (s & ~PENDING) | WRITER /* passes over */
+						fi
 					fi;
 					got = true
 				:: else
@@ -221,6 +238,26 @@ inline try_write(head)
 	fi;
 	s = 0;
 	barred = false
+}
+
+/* A thread that spins says so, if it is the first. */
+inline announce()
+{
+	atomic {
+		if
+		:: PEND && !(state & PENDING) -> state = state | PENDING; pends = true
+		:: true
+		fi
+	}
+}
+
+/* It has the lock, or goes to the queue; another may have cleared the bit already, or set it again. */
+inline withdraw()
+{
+	if
+	:: pends && MUTANT != 5 -> state = state & ~PENDING; pends = false
+	:: else
+	fi
 }
 
 inline unlock_wake(waiters)
@@ -259,7 +296,7 @@ inline write_section(me)
 proctype writer(byte me)
 {
 	byte s, n, j, granted, wake, round;
-	bool got, barred, head, gone;
+	bool got, barred, head, gone, pends;
 
 	do
 	:: round < (me == 0 -> ROUNDS : 1) ->
@@ -268,6 +305,7 @@ proctype writer(byte me)
 		/* the fast path and the spinning are tries that may succeed */
 		if
 		:: try_write(false)
+		:: announce(); try_write(false); withdraw()
 		:: got = false
 		fi;
 		if
@@ -332,7 +370,7 @@ proctype writer(byte me)
 proctype reader(byte me)
 {
 	byte s, n, j, granted, wake, round;
-	bool got;
+	bool got, pends;
 
 	do
 	:: round < (me == 0 -> ROUNDS : 1) ->
@@ -340,19 +378,30 @@ proctype reader(byte me)
 		word[me] = WAIT;
 		got = false;
 		if
+		:: announce()
+		:: true
+		fi;
+		if
 		:: s = state;
 			if
 			:: s & (WRITER | WAITERS | HANDOFF)
 			:: else ->
 				atomic {
 					if
-					:: state == s -> state = s + READER; got = true
+					:: state == s ->
+						if
+						:: pends -> state = (s & ~PENDING) + READER; pends = false
+						:: else -> state = s + READER
+						:: PEND -> state = (s & ~PENDING) + READER /* passes over */
+						fi;
+						got = true
 					:: else
 					fi
 				}
 			fi
 		:: true
 		fi;
+		withdraw();
 		s = 0;
 		if
 		:: got -> read_section()

@@ -161,6 +161,32 @@ static void waiting_writer_stops_readers(void **state)
 	sm__mmap_lock_destroy(&lock);
 }
 
+/* Somebody was next and does not come: the lock is had all the same, and nothing is left of the notice (I3). */
+static void pending_is_a_courtesy(void **state)
+{
+	const uint64_t notices[] = { SM__LOCK_PENDING_R, SM__LOCK_PENDING_W };
+	uint64_t since = 0;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		sm__mmap_lock_init(&lock, false);
+		atomic_store(&lock.state, notices[i]);
+		/* readers share: only a writer that is next keeps them off */
+		assert_int_equal(sm__mmap_read_trylock(&lock, 0, &since), i == 0);
+		if (i == 0)
+			sm__mmap_read_unlock(&lock, since);
+		sm__mmap_write_lock(&lock, 0, false);
+		assert_int_equal(atomic_load(&lock.state), SM__LOCK_WRITER);
+		sm__mmap_write_unlock(&lock);
+		atomic_store(&lock.state, notices[i]);
+		sm__mmap_read_lock(&lock, 0, false, &since);
+		assert_int_equal(atomic_load(&lock.state) & SM__LOCK_PENDING_W, 0);
+		sm__mmap_read_unlock(&lock, since);
+		atomic_store(&lock.state, 0);
+		sm__mmap_lock_destroy(&lock);
+	}
+}
+
 /* ---- interruption */
 
 static _Atomic uint32_t stop_waiting;
@@ -242,6 +268,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(excludes),
 		cmocka_unit_test(waiting_writer_stops_readers),
+		cmocka_unit_test(pending_is_a_courtesy),
 		cmocka_unit_test(waits_are_interruptible),
 		cmocka_unit_test(sequence_tells_writers),
 		cmocka_unit_test(histogram_buckets),
