@@ -97,16 +97,24 @@ static bool same_row(const json_t *a, const json_t *b)
 	return true;
 }
 
-/* Rows come in the same order in both files as a rule: the search starts where it last ended. */
-static const json_t *partner(const json_t *rows, const json_t *row, size_t *from)
+/* The rows of the new file, each of which is the partner of one row at the most. */
+struct others {
+	const json_t *rows;
+	bool *taken;
+	size_t from; /* rows come in one order in both files as a rule: where the search begins */
+};
+
+static const json_t *partner(struct others *o, const json_t *row)
 {
-	size_t n = json_array_size(rows);
+	size_t n = json_array_size(o->rows);
 
 	for (size_t i = 0; i < n; i++) {
-		const json_t *candidate = json_array_get(rows, (*from + i) % n);
+		size_t at = (o->from + i) % n;
+		const json_t *candidate = json_array_get(o->rows, at);
 
-		if (same_row(candidate, row)) {
-			*from = (*from + i + 1) % n;
+		if (!o->taken[at] && same_row(candidate, row)) {
+			o->taken[at] = true;
+			o->from = (at + 1) % n;
 			return candidate;
 		}
 	}
@@ -270,19 +278,32 @@ static void warn_of_machines(const json_t *a, const json_t *b, FILE *out)
 	}
 }
 
-static int compare_files(json_t *a, json_t *b, FILE *out, bool markdown)
+static int write_csv(const struct sm__table *t, const char *path)
 {
-	const json_t *rows = json_object_get(a, "rows"), *others = json_object_get(b, "rows");
+	FILE *f = fopen(path, "we");
+	int error = f ? sm__table_print(t, f, SM__TABLE_CSV) : -errno;
+
+	if (f && fclose(f) && !error)
+		error = -errno;
+	return error ? refuse(path, strerror(-error)) : FINE;
+}
+
+static int compare_files(json_t *a, json_t *b, FILE *out, const struct bench_options *o)
+{
+	const json_t *rows = json_object_get(a, "rows");
+	struct others others = { .rows = json_object_get(b, "rows") };
 	struct sm__table *t = new_table();
-	size_t n = json_array_size(rows), from = 0, i, paired = 0;
+	size_t n = json_array_size(rows), n_others = json_array_size(others.rows), i, paired = 0;
 	struct movement *moved = calloc(n + 1, sizeof(*moved)), *m;
 	unsigned n_moved = 0;
-	int error = moved ? 0 : -ENOMEM;
+	int error, result = FINE;
 	json_t *row;
 
+	others.taken = calloc(n_others + 1, sizeof(*others.taken));
+	error = moved && others.taken ? 0 : -ENOMEM;
 	json_array_foreach(rows, i, row)
 	{
-		const json_t *other = error ? NULL : partner(others, row, &from);
+		const json_t *other = error ? NULL : partner(&others, row);
 
 		if (!other)
 			continue;
@@ -295,22 +316,26 @@ static int compare_files(json_t *a, json_t *b, FILE *out, bool markdown)
 			error = -ENOMEM;
 	}
 	if (paired && !error)
-		error = sm__table_print(t, out, markdown ? SM__TABLE_MARKDOWN : SM__TABLE_TEXT);
+		error = sm__table_print(t, out, o->markdown ? SM__TABLE_MARKDOWN : SM__TABLE_TEXT);
 	if (paired && !error)
-		error = print_movement(moved, n_moved, out, markdown);
+		error = print_movement(moved, n_moved, out, o->markdown);
+	if (paired && !error && o->csv)
+		result = write_csv(t, o->csv);
 	sm__table_free(t);
+	free(others.taken);
 	free_movement(moved, n + 1);
 	if (error)
 		return refuse("the comparison", strerror(-error));
 	if (!paired)
 		return refuse("the files", "no row is in both");
-	fprintf(out, "%zu rows compared, %zu only in the old file, %zu only in the new\n", paired,
-		n - paired, json_array_size(others) - paired);
+	fprintf(out, "%zu row%s compared, %zu only in the old file, %zu only in the new\n", paired,
+		paired == 1 ? "" : "s", n - paired, n_others - paired);
 	warn_of_machines(a, b, out);
-	return FINE;
+	return result;
 }
 
-int bench_compare(const char *old_path, const char *new_path, FILE *out, bool markdown)
+int bench_compare(const char *old_path, const char *new_path, FILE *out,
+		  const struct bench_options *o)
 {
 	json_t *a = load(old_path), *b = load(new_path);
 	int result = UNUSABLE;
@@ -327,7 +352,7 @@ int bench_compare(const char *old_path, const char *new_path, FILE *out, bool ma
 		refuse(new_path, "one run was --quick, the other not");
 		goto out;
 	}
-	result = compare_files(a, b, out, markdown);
+	result = compare_files(a, b, out, o);
 out:
 	json_decref(a);
 	json_decref(b);

@@ -58,7 +58,8 @@ int bench_write_json(const struct bench_session *s, const char *benchmark, const
 int bench_write_csv(const struct bench_session *s, const char *path);
 extern volatile int bench_interrupt; /* set by the command's signal handler */
 
-/* compare.c: `samara bench compare OLD NEW`. Return: exit status of the command. */
-int bench_compare(const char *old_path, const char *new_path, FILE *out, bool markdown);
+/* compare.c: `samara bench compare OLD NEW`, with csv and markdown. Return: exit status of the command. */
+int bench_compare(const char *old_path, const char *new_path, FILE *out,
+		  const struct bench_options *o);
 
 #endif

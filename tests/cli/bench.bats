@@ -105,6 +105,16 @@ bench() {
 	[ "$status" -eq 0 ]
 	[[ $output == *"rows compared, 0 only in the old file, 0 only in the new"* ]]
 	[[ $output == *"+0.0%"* ]]
+	bench compare "$json" "$json" --csv "$dir/c.csv"
+	[ "$status" -eq 0 ]
+	[[ $(head -n 1 "$dir/c.csv") == benchmark,case,peer,old,change,new,unit,* ]]
+	[ "$(wc -l <"$dir/c.csv")" -gt 5 ]
+	bench compare "$json" "$json" --csv "$json"
+	[ "$status" -eq 2 ]
+	grep -q '"rows"' "$json"
+	bench compare "$json" "$json" --csv /nowhere/c.csv
+	[ "$status" -eq 2 ]
+	[[ $output == *"/nowhere/c.csv: No such file"* ]]
 }
 
 @test "compare refuses what does not match, with a reason" {

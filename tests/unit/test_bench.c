@@ -204,7 +204,7 @@ static int compared(const char *a, const char *b, char **out)
 	paths(path, other);
 	put(path, a);
 	put(other, b);
-	status = bench_compare(path, other, f, false);
+	status = bench_compare(path, other, f, &(struct bench_options){ 0 });
 	fclose(f);
 	unlink(path);
 	unlink(other);
@@ -236,6 +236,13 @@ static void compare_marks_changes(void **state)
 	/* I3 */
 	assert_non_null(strstr(out, "x             3       2         +20.0%   +50.0%"));
 	assert_non_null(strstr(out, "3 rows compared, 0 only in the old file, 0 only in the new"));
+	free(out);
+	/* a row of the new file is the partner of one row only */
+	assert_int_equal(
+		compared(FILE_OF("x", ROW("a", "lower", "1", "1") "," ROW("a", "lower", "2", "1")),
+			 FILE_OF("x", ROW("a", "lower", "1", "1")), &out),
+		0);
+	assert_non_null(strstr(out, "1 row compared, 1 only in the old file, 0 only in the new"));
 	free(out);
 }
 

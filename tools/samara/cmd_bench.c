@@ -62,7 +62,7 @@ static void usage(FILE *out)
 		"       samara bench all [OPTIONS]         every benchmark, within 20 minutes\n"
 		"       samara bench list                  the benchmarks\n"
 		"       samara bench NAME --help           the options of one\n"
-		"       samara bench compare OLD.json NEW.json [--markdown]\n\n"
+		"       samara bench compare OLD.json NEW.json [--csv FILE] [--markdown]\n\n"
 		"  --runs N             samples of each side (15; all: 7; quick: 3)\n"
 		"  --cpu N              CPU of the measuring thread (the last one allowed)\n"
 		"  --quick              a few seconds: shows that it works, not how fast\n"
@@ -353,12 +353,16 @@ static int bench_benchmarks(struct request *r)
 static int compare(int argc, char **argv)
 {
 	const char *files[2] = { NULL, NULL };
-	bool markdown = false;
+	struct bench_options o = { 0 };
 	unsigned n = 0;
 
 	for (int i = 2; i < argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return usage(stdout), EXIT_SAME;
 		if (!strcmp(argv[i], "--markdown"))
-			markdown = true;
+			o.markdown = true;
+		else if (!strcmp(argv[i], "--csv") && i + 1 < argc)
+			o.csv = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])
 			return refuse("compare has no option", argv[i]);
 		else if (n == 2)
@@ -366,9 +370,13 @@ static int compare(int argc, char **argv)
 		else
 			files[n++] = argv[i];
 	}
+	for (unsigned i = 0; i < n && o.csv; i++) {
+		if (same_file(o.csv, files[i]))
+			return complain("%s is to be compared: it would be lost", o.csv);
+	}
 	if (n != 2)
 		return complain("compare takes two files, OLD.json NEW.json");
-	return bench_compare(files[0], files[1], stdout, markdown);
+	return bench_compare(files[0], files[1], stdout, &o);
 }
 
 int cmd_bench(int argc, char **argv)
