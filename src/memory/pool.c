@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -103,33 +104,61 @@ static uint64_t now_ns(void)
 }
 
 /*
- * Gets host memory for a block: 512 faults of the host in one call. Shared memory is allocated
- * first, which makes populating a fifth cheaper. Private memory comes in large host pages, four
- * times cheaper than small ones when the host has them at hand, and several times dearer when it
- * must make them; what the last one took decides about the next ones.
+ * Shared memory: writing zeros makes whole, up-to-date pages of the file at once, and a read of such
+ * pages maps those around it too, writable. A fifth cheaper than fallocate and populate, which map
+ * page by page. Where the host maps fewer around, the rest faults in when it is used.
  * Return: false when the host has no memory.
  */
-static bool populate(struct sm__pool *pool, uint32_t first)
+static bool populate_shared(struct sm__pool *pool, char *block, size_t bytes)
+{
+	enum { ZEROS = 4096, PARTS = 64, HOST_AROUND = 65536 };
+	static const char zeros[ZEROS];
+	struct iovec part[PARTS];
+
+	for (size_t i = 0; i < PARTS; i++)
+		part[i] = (struct iovec){ (void *)(uintptr_t)zeros, ZEROS };
+	for (size_t done = 0; done < bytes; done += PARTS * ZEROS)
+		if (pwritev(pool->fd, part, PARTS, block - pool->base + (off_t)done) !=
+		    PARTS * ZEROS)
+			return false;
+	for (size_t at = 0; at < bytes; at += HOST_AROUND)
+		(void)*(volatile char *)(block + at);
+	return true;
+}
+
+/*
+ * Private memory: 512 faults of the host in one call. It comes in large host pages, four times
+ * cheaper than small ones when the host has them at hand, and several times dearer when it must
+ * make them; what the last one took decides about the next ones.
+ * Return: as populate_shared.
+ */
+static bool populate_private(struct sm__pool *pool, char *block, size_t bytes)
 {
 	enum { DEAR_NS = 1000000, SKIP = 64 };
-	size_t bytes = (size_t)SM__HUGE_FRAMES << pool->page_shift;
-	char *p = sm__frame_ptr(pool, first);
 	uint64_t start = 0;
 	bool ok;
 
-	if (!pool->is_private) {
-		(void)fallocate(pool->fd, 0, p - pool->base, (off_t)bytes);
-	} else if (atomic_load_explicit(&pool->skip_large, memory_order_relaxed)) {
+	if (atomic_load_explicit(&pool->skip_large, memory_order_relaxed)) {
 		atomic_fetch_sub_explicit(&pool->skip_large, 1, memory_order_relaxed);
-		(void)madvise(p, bytes, MADV_NOHUGEPAGE);
+		(void)madvise(block, bytes, MADV_NOHUGEPAGE);
 	} else {
 		start = now_ns();
 	}
 	/* EINVAL: a kernel before 5.14; the frames then fault in one by one. */
-	ok = !madvise(p, bytes, MADV_POPULATE_WRITE) || errno == EINVAL;
+	ok = !madvise(block, bytes, MADV_POPULATE_WRITE) || errno == EINVAL;
 	if (start && now_ns() - start > DEAR_NS)
 		atomic_store_explicit(&pool->skip_large, SKIP, memory_order_relaxed);
 	return ok;
+}
+
+/* Gets host memory for a block of 512 frames. */
+static bool populate(struct sm__pool *pool, uint32_t first)
+{
+	size_t bytes = (size_t)SM__HUGE_FRAMES << pool->page_shift;
+	char *block = sm__frame_ptr(pool, first);
+
+	return pool->is_private ? populate_private(pool, block, bytes)
+				: populate_shared(pool, block, bytes);
 }
 
 /* Takes the next 2 MiB and puts them into the lists. False: there is no more. */
