@@ -118,6 +118,11 @@ static void wake_waiters(struct sm_tlb *tlb)
 		return;
 	__atomic_fetch_add(&tlb->wake, 1, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &tlb->wake, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	/*
+	 * Somebody slept because this guest had no CPU. It has one now, often the sleeper's, and would
+	 * keep it for a time slice: several milliseconds in which the other waits for a CPU.
+	 */
+	sched_yield();
 }
 
 static void drop_range(struct sm_tlb *tlb, sm_addr start, sm_addr end)
