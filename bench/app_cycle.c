@@ -254,9 +254,7 @@ static int run(struct bench *b)
 	if (!threads || threads > APP_THREADS_MOST)
 		return bench_error(b, 0, "--threads takes 1 to %d", APP_THREADS_MOST);
 	guest_designs(b,
-		      "linux-6.12:linux-6.12,node-free=sheaf:linux-6.1:"
-		      "linux-6.4:linux-"
-		      "6.18:samara",
+		      "linux-6.12:linux-6.12,node-free=sheaf:linux-6.1:linux-6.4:linux-6.18:samara",
 		      &d);
 	error = run_designs(b, &d, threads);
 	if (!error)

@@ -66,6 +66,11 @@ struct series {
 	double calls, touches, vma_lock_success;
 };
 
+static void case_name(const char *design, char *name, size_t size)
+{
+	snprintf(name, size, "recording/%s", design);
+}
+
 static void report(struct bench *b, const struct series *s, unsigned runs, double first)
 {
 	char name[96];
@@ -81,7 +86,7 @@ static void report(struct bench *b, const struct series *s, unsigned runs, doubl
 			   { "vma_lock_success", "VMA lock", s->vma_lock_success, BENCH_COUNT } },
 	};
 
-	snprintf(name, sizeof(name), "recording/%s", s->design);
+	case_name(s->design, name, sizeof(name));
 	bench_row(b, &row);
 }
 
@@ -101,29 +106,42 @@ static int sample(struct bench *b, const struct sm__recording *rec, struct serie
 	return error;
 }
 
-static int replay_designs(struct bench *b, const struct sm__recording *rec,
-			  const struct guest_designs *d)
+static int replay_designs(struct bench *b, const struct sm__recording *rec, struct series *s,
+			  unsigned n)
 {
 	unsigned most = bench_options(b)->runs, runs = 0;
-	struct series s[GUEST_DESIGNS] = { { 0 } };
 	int error = 0;
 
-	for (unsigned i = 0; d->name[i] && !error; i++) {
-		s[i].design = d->name[i];
+	for (unsigned i = 0; i < n && !error; i++) {
 		s[i].seconds = calloc(most, sizeof(double));
 		error = s[i].seconds ? 0 : -ENOMEM;
 	}
 	for (; runs < most && !bench_enough(b, runs) && !error; runs++) {
-		for (unsigned i = 0; d->name[i] && !error; i++) {
-			bench_progress(b, d->name[i], runs, most);
+		for (unsigned i = 0; i < n && !error; i++) {
+			bench_progress(b, s[i].design, runs, most);
 			error = sample(b, rec, &s[i], runs);
 		}
 	}
-	for (unsigned i = 0; d->name[i] && runs && !error; i++)
+	for (unsigned i = 0; i < n && runs && !error; i++)
 		report(b, &s[i], runs, sm__stats_of(s[0].seconds, runs).mean);
-	for (unsigned i = 0; i < GUEST_DESIGNS; i++)
+	for (unsigned i = 0; i < n; i++)
 		free(s[i].seconds);
 	return error;
+}
+
+/* The designs whose rows are wanted. Return: how many. */
+static unsigned wanted_designs(const struct bench *b, const struct guest_designs *d,
+			       struct series s[GUEST_DESIGNS])
+{
+	unsigned n = 0;
+	char name[96];
+
+	for (unsigned i = 0; d->name[i]; i++) {
+		case_name(d->name[i], name, sizeof(name));
+		if (bench_wanted(b, name))
+			s[n++].design = d->name[i];
+	}
+	return n;
 }
 
 int app_recording_run(struct bench *b, const struct guest_designs *designs)
@@ -131,10 +149,12 @@ int app_recording_run(struct bench *b, const struct guest_designs *designs)
 	char path[PATH_MAX];
 	const char *file = find_recording(b, path);
 	struct sm__load_options o = { .strict = false };
+	struct series s[GUEST_DESIGNS] = { { 0 } };
+	unsigned n = wanted_designs(b, designs, s);
 	struct sm__recording *rec = NULL;
 	int error;
 
-	if (!bench_wanted(b, "recording"))
+	if (!n)
 		return 0;
 	if (!file) {
 		bench_note(b, "recording left out: %s is not here (--recording FILE)",
@@ -142,8 +162,10 @@ int app_recording_run(struct bench *b, const struct guest_designs *designs)
 		return 0;
 	}
 	error = sm__recording_load(&file, 1, &o, &rec);
-	error = error ? bench_error(b, error, "%s: %s", file, rec ? rec->error : "")
-		      : replay_designs(b, rec, designs);
+	if (error)
+		bench_error(b, 0, "%s", rec ? rec->error : strerror(-error));
+	else
+		error = replay_designs(b, rec, s, n);
 	if (rec)
 		sm__recording_free(rec);
 	return error;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mmap_stress.c - samara bench mmap-stress: five one-page file areas mapped,
- * faulted in, unmapped (stress.h), on the steps from separate locks and slab
- * allocation (linux-6.12) to counted locks and sheaves for everything, with and
- * without pauses in which deferred frees get done; beside them the running
- * kernel.
+ * mmap_stress.c - samara bench mmap-stress: five one-page file areas mapped, faulted in, unmapped
+ * (stress.h), on the steps from separate locks and slab allocation (linux-6.12) to counted locks and
+ * sheaves for everything, with and without pauses in which deferred frees get done; beside them the
+ * running kernel.
  *
- * The figure of a row is the time in the mmap calls of one run, as it was
- * published; `whole` is the time of the cycles. Percentiles are of single mmap
- * calls: medians over the runs, and the largest of all for `max`.
+ * The figure of a row is the time in the mmap calls of one run, as it was published; `whole` is the time
+ * of the cycles. Percentiles are of single mmap calls: medians over the runs, and the largest of all for
+ * `max`.
  */
 #include "guest.h"
 #include "machine.h"
@@ -142,8 +141,7 @@ static double largest(double *values, unsigned n)
 	return sm__stats_of(values, n).max;
 }
 
-/* Change of the mean of a measure to the baseline's, as in the published table.
- */
+/* Change of the mean of a measure to the baseline's, as in the published table. */
 static double change(struct experiment *e, unsigned side, enum measure m)
 {
 	double own = sm__stats_of(e->sample[side][m], e->taken).mean;
@@ -166,21 +164,18 @@ static void report(struct experiment *e, unsigned side)
 	double **s = e->sample[side];
 	unsigned n = e->taken;
 	struct bench_row row = {
-      .name = name,
-      .unit = BENCH_SECONDS,
-      .ours = calls,
-      .n_ours = n,
-      .extra =
-          {
-              {"change", "to base", change(e, side, CALLS), BENCH_CHANGE},
-              {"whole_ns", "whole", median(s[WHOLE], n), BENCH_NS},
-              {"whole_change", "to base", change(e, side, WHOLE), BENCH_CHANGE},
-              {"p50_ns", "p50", median(s[P50], n), BENCH_NS},
-              {"p99_ns", "p99", median(s[P99], n), BENCH_NS},
-              {"p999_ns", "p99.9", median(s[P999], n), BENCH_NS},
-              {"max_ns", "max", largest(s[MAX], n), BENCH_NS},
-          },
-  };
+		.name = name,
+		.unit = BENCH_SECONDS,
+		.ours = calls,
+		.n_ours = n,
+		.extra = { { "change", "to base", change(e, side, CALLS), BENCH_CHANGE },
+			   { "whole_ns", "whole", median(s[WHOLE], n), BENCH_NS },
+			   { "whole_change", "to base", change(e, side, WHOLE), BENCH_CHANGE },
+			   { "p50_ns", "p50", median(s[P50], n), BENCH_NS },
+			   { "p99_ns", "p99", median(s[P99], n), BENCH_NS },
+			   { "p999_ns", "p99.9", median(s[P999], n), BENCH_NS },
+			   { "max_ns", "max", largest(s[MAX], n), BENCH_NS } }
+	};
 
 	for (unsigned i = 0; i < n; i++) {
 		calls[i] = s[CALLS][i] / 1e9;

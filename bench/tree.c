@@ -116,17 +116,26 @@ static int size_rows(struct bench *b, struct bench_peer *cpp, size_t n)
 	return ret;
 }
 
+enum { QUICK_MOST = 10000 }; /* ranges with --quick */
+
 static int run(struct bench *b)
 {
 	static const size_t sizes[] = { 100, 1000, 10000, 1000000 };
 	struct bench_peer *cpp = bench_peer_open(b, "tree");
 	uint64_t only = bench_number(b, "ranges", 0);
+	bool known = !only;
 	int ret = 0;
 
+	for (unsigned int i = 0; i < SM__ARRAY_SIZE(sizes); i++)
+		known |= sizes[i] == only;
+
+	if (!known || (bench_options(b)->quick && only > QUICK_MOST))
+		ret = bench_error(b, 0,
+				  "--ranges takes 100, 1000, 10000, and without --quick 1000000");
 	for (unsigned int i = 0; i < SM__ARRAY_SIZE(sizes) && !ret; i++) {
 		if (only && only != sizes[i])
 			continue;
-		if (sizes[i] > 10000 && bench_options(b)->quick)
+		if (sizes[i] > QUICK_MOST && bench_options(b)->quick)
 			continue;
 		ret = size_rows(b, cpp, sizes[i]);
 	}

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * word_count.c - samara bench word-count: the map-reduce word count of the
- * published comparison of kernels 5.19 to 6.6, on a space of every generation;
- * the same source runs on the host kernel as reference
- * (programs/word_count_core.h, programs/word_count.c).
+ * word_count.c - samara bench word-count: the map-reduce word count of the published comparison of
+ * kernels 5.19 to 6.6, on a space of every generation; the same source runs on the host kernel as
+ * reference (programs/word_count_core.h, programs/word_count.c).
  *
- * Times are taken with lock statistics off; the counters and lock times beside
- * them come from one more run of each design with statistics on. Every run's
- * result (words, distinct words, checksum) must be the reference's: a
- * translation that shows a wrong page cannot go unseen.
+ * Times are taken with lock statistics off; the counters and lock times beside them come from one more
+ * run of each design with statistics on. Every run's result (words, distinct words, checksum) must be
+ * the reference's: a translation that shows a wrong page cannot go unseen.
  */
 #include "guest.h"
 #include "peers/kernel.h"
@@ -230,35 +228,28 @@ static void report(struct setting *s, struct series *series, double first, doubl
 	const struct sm_space_stats *st = &r->stats;
 	const struct sm_histogram *hold = &st->lock.hold[SM_LOCK_WRITE];
 	struct bench_row row = {
-      .name = series->design,
-      .unit = BENCH_SECONDS,
-      .ours = series->seconds,
-      .n_ours = runs,
-      .peer = theirs ? "kernel" : NULL,
-      .theirs = theirs,
-      .n_theirs = runs,
-      .extra =
-          {
-              {"change", "to first",
-               sm__stats_of(series->seconds, runs).mean / first - 1,
-               BENCH_CHANGE},
-              {"mprotects", "mprotects", (double)r->growths, BENCH_COUNT},
-              {"faults", "faults", (double)st->faults, BENCH_COUNT},
-              {"vma_lock_success", "VMA lock", (double)st->vma_lock_success,
-               BENCH_COUNT},
-              {"vma_lock_abort", "abort", (double)st->vma_lock_abort,
-               BENCH_COUNT},
-              {"vma_lock_retry", "retry", (double)st->vma_lock_retry,
-               BENCH_COUNT},
-              {"vma_lock_miss", "miss", (double)st->vma_lock_miss, BENCH_COUNT},
-              {"read_wait_ns", "read wait",
-               (double)st->lock.wait[SM_LOCK_READ].sum, BENCH_NS},
-              {"write_wait_ns", "write wait",
-               (double)st->lock.wait[SM_LOCK_WRITE].sum, BENCH_NS},
-              {"write_hold_ns", "hold", share(hold->sum, hold->count),
-               BENCH_NS},
-          },
-  };
+		.name = series->design,
+		.unit = BENCH_SECONDS,
+		.ours = series->seconds,
+		.n_ours = runs,
+		.peer = theirs ? "kernel" : NULL,
+		.theirs = theirs,
+		.n_theirs = runs,
+		.extra = { { "change", "to first",
+			     sm__stats_of(series->seconds, runs).mean / first - 1, BENCH_CHANGE },
+			   { "mprotects", "mprotects", (double)r->growths, BENCH_COUNT },
+			   { "faults", "faults", (double)st->faults, BENCH_COUNT },
+			   { "vma_lock_success", "VMA lock", (double)st->vma_lock_success,
+			     BENCH_COUNT },
+			   { "vma_lock_abort", "abort", (double)st->vma_lock_abort, BENCH_COUNT },
+			   { "vma_lock_retry", "retry", (double)st->vma_lock_retry, BENCH_COUNT },
+			   { "vma_lock_miss", "miss", (double)st->vma_lock_miss, BENCH_COUNT },
+			   { "read_wait_ns", "read wait", (double)st->lock.wait[SM_LOCK_READ].sum,
+			     BENCH_NS },
+			   { "write_wait_ns", "write wait",
+			     (double)st->lock.wait[SM_LOCK_WRITE].sum, BENCH_NS },
+			   { "write_hold_ns", "hold", share(hold->sum, hold->count), BENCH_NS } }
+	};
 
 	bench_row(s->b, &row);
 }
@@ -315,12 +306,10 @@ static int measure(struct setting *s, struct bench_peer *program, struct series 
 	return error;
 }
 
-/* Every preset, then the trees of one generation: what a slow write does to
- * everybody else. */
-static const char every[] = "linux-5.19:linux-6.1:linux-6.4-inline:linux-6.4:"
-			    "linux-6.6:linux-6.7:linux-6.12:"
-			    "linux-6.15:linux-6.16:linux-6.18:samara:linux-6.1,"
-			    "tree=rb:linux-6.1,tree=avl";
+/* Every preset, then the trees of one generation: what a slow write does to everybody else. */
+static const char every[] = "linux-5.19:linux-6.1:linux-6.4-inline:linux-6.4:linux-6.6:linux-6.7:"
+			    "linux-6.12:linux-6.15:linux-6.16:linux-6.18:samara:"
+			    "linux-6.1,tree=rb:linux-6.1,tree=avl";
 
 static int run_designs(struct setting *s, struct bench_peer *program)
 {
@@ -420,8 +409,7 @@ static int run(struct bench *b)
 
 const struct benchmark bench_word_count = {
 	.name = "word-count",
-	.summary = "map-reduce word count, arenas growing by mprotect, on every "
-		   "generation",
+	.summary = "map-reduce word count, arenas growing by mprotect, on every generation",
 	.seconds = 120,
 	.run = run,
 	.flags = { { "threads", BENCH_NUMBER, "map and reduce threads (twice the CPUs)" },

@@ -75,6 +75,19 @@ bench() {
 	[ "$(wc -l <"$dir/a.csv")" -eq 2 ]
 }
 
+@test "app-cycle filters by row; what it cannot read is told once" {
+	bench app-cycle --quick --filter recording/linux-6.1 --designs linux-6.1:samara --csv "$dir/a.csv"
+	[ "$status" -eq 0 ]
+	[ "$(wc -l <"$dir/a.csv")" -eq 2 ]
+	grep -q '^app-cycle,recording/linux-6.1,' "$dir/a.csv"
+	bench app-cycle --quick --filter recording --recording /nowhere
+	[ "$status" -eq 2 ]
+	[[ $output == *"samara bench app-cycle: /nowhere: No such file or directory"* ]]
+	bench tree --quick --ranges 5
+	[ "$status" -eq 2 ]
+	[[ $output == *"--ranges takes 100"* ]]
+}
+
 @test "word-count takes any file name, and refuses what is no text" {
 	seq 2000 >"$dir/a text.txt"
 	: >"$dir/empty"

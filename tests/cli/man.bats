@@ -40,6 +40,34 @@ pages() {
 	done
 }
 
+@test "every option in a page is one of its command" {
+	for command in replay maps record bench; do
+		page=$SAMARA_SOURCE_DIR/docs/man/samara-$command.1.scd
+		help=$("$SAMARA" "$command" --help)
+		[ "$command" != bench ] || for name in $("$SAMARA" bench list | awk '{print $1}'); do
+			help+=$("$SAMARA" bench "$name" --help)
+		done
+		for option in $(sed -n '/^# OPTIONS/,/^# [^O]/p' "$page" | grep -o '^\*-.*' | grep -o -- '\*--[a-z-]*\*' | tr -d '*'); do
+			grep -q -- "$option\b" <<<"$help" || {
+				echo "$page: $option is none"
+				false
+			}
+		done
+	done
+}
+
+@test "every option of a benchmark is in samara-bench(1)" {
+	page=$SAMARA_SOURCE_DIR/docs/man/samara-bench.1.scd
+	for name in $("$SAMARA" bench list | awk '{print $1}'); do
+		for option in $("$SAMARA" bench "$name" --help | grep -o '^  --[a-z-]*'); do
+			grep -q -- "\*$option\*" "$page" || {
+				echo "$name: $option is missing"
+				false
+			}
+		done
+	done
+}
+
 @test "every command is in samara(1)" {
 	for command in $("$SAMARA" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
 		grep -q "samara-$command" "$SAMARA_SOURCE_DIR/docs/man/samara.1.scd"

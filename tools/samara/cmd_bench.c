@@ -69,8 +69,8 @@ static void usage(FILE *out)
 		"  --filter TEXT        only cases whose name holds TEXT\n"
 		"  --json FILE          rows, spread and machine facts as JSON (- is stdout)\n"
 		"  --csv FILE           the rows as CSV\n"
-		"  --markdown           the table as Markdown\n\n");
-	list(out);
+		"  --markdown           the table as Markdown\n\n"
+		"Exit status: 0 fine, 2 usage, a benchmark that failed, or an interrupt.\n");
 }
 
 /* ---- options ---- */
@@ -295,7 +295,8 @@ static int run_chosen(struct request *r)
 		if (bench_run(s, r->chosen[i]))
 			result = EXIT_UNUSABLE;
 		fprintf(out, "\n%s: %s\n", r->chosen[i]->name, r->chosen[i]->summary);
-		bench_print_rows(s, first, out);
+		if (s->n_records > first)
+			bench_print_rows(s, first, out);
 		for (; notes < s->n_notes; notes++)
 			fprintf(out, "note: %s\n", s->notes[notes]);
 		fflush(out);
@@ -395,12 +396,15 @@ int cmd_bench(int argc, char **argv)
 	result = parse(&r, argc, argv);
 	if (!result && r.help) {
 		usage(stdout);
+		if (!r.n || r.session.options.all)
+			list(stdout);
 		for (unsigned i = 0; i < r.n && !r.session.options.all; i++) {
 			printf("\n%s: %s\n", r.chosen[i]->name, r.chosen[i]->summary);
 			print_flags(stdout, r.chosen[i]);
 		}
 	} else if (!result && !r.n) {
 		usage(stderr);
+		list(stderr);
 		result = EXIT_UNUSABLE;
 	} else if (!result) {
 		result = bench_benchmarks(&r);
