@@ -402,7 +402,7 @@ static int load_file(struct loader *l, const char *file)
 		options.tid = name_tid(file);
 	r = sm_trace_open(file, &options, &trace);
 	if (r) {
-		snprintf(l->rec->error, sizeof(l->rec->error), "%s: %s", file,
+		snprintf(l->rec->error, sizeof(l->rec->error), "%s: %s", l->rec->files[l->file],
 			 r == -ENODATA ? "the file is empty" : strerror(-r));
 		return r;
 	}
@@ -411,9 +411,10 @@ static int load_file(struct loader *l, const char *file)
 	return r;
 }
 
+/* Under the name that messages and reports have. */
 static int add_file(struct sm__recording *rec, const char *name)
 {
-	char *copy = sm__inject_fail() ? NULL : strdup(name);
+	char *copy = sm__inject_fail() ? NULL : strdup(strcmp(name, "-") ? name : "standard input");
 
 	if (copy)
 		rec->files[rec->nfiles++] = copy;

@@ -35,8 +35,13 @@ struct sm__source {
 	char error[160];
 };
 
-static int fail(struct sm__source *s, const char *what)
+static int fail(struct sm__source *s)
 {
+	const char *what = archive_error_string(s->archive);
+
+	/* Of read(2) libarchive says the number of the descriptor; why is in its errno. */
+	if (what && !strncmp(what, "Error reading", 13))
+		what = strerror(archive_errno(s->archive));
 	snprintf(s->error, sizeof(s->error), "%s", what ? what : "cannot be read");
 	s->ended = true;
 	return -EIO;
@@ -66,7 +71,7 @@ static int archive_start(struct sm__source *s, const void *data, size_t size)
 	if (r == ARCHIVE_EOF)
 		return -ENODATA;
 	if (r < ARCHIVE_WARN) {
-		fail(s, archive_error_string(s->archive));
+		fail(s);
 		return 0;
 	}
 	return 0;
@@ -132,7 +137,7 @@ static int fill(struct sm__source *s)
 			return 0;
 		}
 		if (r != ARCHIVE_OK)
-			return fail(s, archive_error_string(s->archive));
+			return fail(s);
 	} while (!size);
 	s->bytes += size;
 	s->pos = block;

@@ -82,18 +82,19 @@ struct sm__recording *load_recording(char *const *files, size_t n, bool strict)
 	if (l.total > 1 << 20)
 		show_progress("reading", 1, 1);
 	if (l.bad > BAD_LINES_TOLD)
-		fprintf(stderr, "%s: %llu more lines that could not be read\n", files[0],
-			(unsigned long long)(l.bad - BAD_LINES_TOLD));
+		fprintf(stderr, "%s: %llu more line%s that could not be read\n", files[0],
+			(unsigned long long)(l.bad - BAD_LINES_TOLD),
+			l.bad - BAD_LINES_TOLD == 1 ? "" : "s");
 	if (r)
 		complain("%s", rec && rec->error[0] ? rec->error : "out of memory");
 	else if (!rec->ncalls)
-		complain("%s: no call on memory in it", files[0]);
+		complain("%s: no call on memory in it", rec->files[0]);
 	if (r || !rec->ncalls) {
 		sm__recording_free(rec);
 		return NULL;
 	}
 	if (rec->stats.truncated)
-		complain("%s%s", rec->error[0] ? rec->error : files[0],
+		complain("%s%s", rec->error[0] ? rec->error : rec->files[0],
 			 rec->error[0] ? ": what follows is missing"
 				       : ": the last line is cut off");
 	return rec;
