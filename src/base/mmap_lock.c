@@ -4,13 +4,16 @@
  *
  *      queue   W1 <- R2 <- R3 <- W4        read unlock of the last reader: W1 is woken, tries
  *      after   R2 <- R3 <- W4              W1 took it and left the queue
- *      unlock  W4                          R2 and R3 got their count from the unlocker and are woken
+ *      unlock                              R2 and R3 are woken together and try, each for itself
+ *      after   W4                          both are in
  *
- * Waiters live on their owners' stacks. A waiter's word says WAIT, TRY (writer: the lock may be free,
- * stay in the queue and try) or GRANTED (reader: the count is already yours, you are off the queue).
+ * Waiters live on their owners' stacks. A waiter's word says WAIT, or TRY: the lock may be free, stay in the
+ * queue and try. Nobody is given the lock while it sleeps: it would be held, for as long as a wake-up
+ * takes, by a thread that does nothing, and who comes meanwhile would queue in turn: such a convoy of sleepers
+ * never ends by itself.
  *
- * I5 A waiter's memory is touched by others only while it is in the queue, or between GRANTED being
- *    decided under queue_lock and the store of GRANTED; the futex wake after it uses the address only.
+ * I5 A waiter's memory is touched by others only while it is in the queue; the futex wake after it uses the
+ *    address only.
  */
 #include "base/mmap_lock.h"
 #include "base/delay.h"
@@ -23,12 +26,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { WAIT, TRY, GRANTED };
+enum { WAIT, TRY };
 
 enum {
 	/* About 20 us of pausing: what one sleep and wake-up of a thread costs. */
 	SPINS_MAX = 600,
 	SPINS_QUEUE = 100,
+	WAKES_MAX = 16, /* waiters woken in one go */
 	STEALS_MAX = 32,
 	/* How long a free lock is left to the thread that is next; it may have lost its CPU. */
 	PATIENCE = 60,
@@ -146,72 +150,35 @@ static void dequeue(struct sm__mmap_lock *l, struct sm__lock_waiter *w)
 					  memory_order_relaxed);
 }
 
-/*
- * Lets in the readers at the head, as far as the lock permits. queue_lock is held; returns the list
- * of those let in, still to be told.
- */
-static struct sm__lock_waiter *grant_readers(struct sm__mmap_lock *l)
+/* Nobody stands in front of w, or readers only and w is one. queue_lock is held. */
+static bool is_served(const struct sm__mmap_lock *l, const struct sm__lock_waiter *w)
 {
-	struct sm__lock_waiter *first = l->head, *last = NULL;
-	uint64_t n = 0, s;
+	const struct sm__lock_waiter *before = l->head;
 
-	for (struct sm__lock_waiter *w = first; w && !w->writer; w = w->next) {
-		last = w;
-		n++;
-	}
-	if (!n)
-		return NULL;
-	s = atomic_load_explicit(&l->state, memory_order_relaxed);
-	do {
-		if (s & SM__LOCK_WRITER)
-			return NULL;
-		/* acquire, on behalf of the readers: pairs with write_unlock; they get it by GRANTED */
-	} while (!atomic_compare_exchange_weak_explicit(&l->state, &s, s + n * SM__LOCK_READER,
-							memory_order_acquire,
-							memory_order_relaxed));
-	l->head = last->next;
-	last->next = NULL;
-	atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
-	atomic_fetch_and_explicit(&l->state, ~SM__LOCK_HANDOFF, memory_order_relaxed);
-	if (!l->head) {
-		l->tail = NULL;
-		atomic_fetch_and_explicit(&l->state, ~SM__LOCK_WAITERS, memory_order_relaxed);
-	}
-	return first;
+	while (before != w && !before->writer && !w->writer)
+		before = before->next;
+	return before == w;
 }
 
-static void tell_granted(struct sm__lock_waiter *w)
-{
-	while (w) {
-		struct sm__lock_waiter *next = w->next;
-		_Atomic uint32_t *word = &w->word;
-
-		/* release: hands on what grant_readers acquired; the waiter may be gone right after */
-		atomic_store_explicit(word, GRANTED, memory_order_release);
-		futex_wake(word);
-		w = next;
-	}
-}
-
-/* The lock has become free, or free for readers: serve the head of the queue. */
+/* The lock has become free, or free for readers: wake the writer at the head, or the readers there. */
 void sm__lock_wake(struct sm__mmap_lock *l)
 {
-	struct sm__lock_waiter *granted;
-	_Atomic uint32_t *word = NULL;
+	_Atomic uint32_t *words[WAKES_MAX];
+	unsigned n;
 
-	queue_lock(l);
-	granted = grant_readers(l);
-	if (!granted && l->head && l->head->writer) {
-		/* relaxed: TRY promises nothing, the waiter looks at the state itself */
-		word = &l->head->word;
-		if (atomic_exchange_explicit(word, TRY, memory_order_relaxed) != WAIT)
-			word = NULL; /* it is awake */
-	}
-	queue_unlock(l);
-	sm__delay();
-	tell_granted(granted);
-	if (word)
-		futex_wake(word);
+	do {
+		n = 0;
+		queue_lock(l);
+		for (struct sm__lock_waiter *w = l->head; w && n < WAKES_MAX && is_served(l, w);
+		     w = w->next)
+			/* relaxed: TRY promises nothing, the waiter looks at the state itself */
+			if (atomic_exchange_explicit(&w->word, TRY, memory_order_relaxed) == WAIT)
+				words[n++] = &w->word; /* else it is awake */
+		queue_unlock(l);
+		sm__delay();
+		for (unsigned i = 0; i < n; i++)
+			futex_wake(words[i]);
+	} while (n == WAKES_MAX);
 }
 
 static void note_wait(struct sm__mmap_lock *l, unsigned side, unsigned kind, uint64_t since)
@@ -249,25 +216,31 @@ static bool take(struct sm__mmap_lock *l, uint64_t s, bool writer, uint64_t clea
 }
 
 /*
+ * What keeps a thread off that has not queued, in state s: the holders, and for a reader the readers too when
+ * somebody has queued, or they would take turns and leave a writer outside.
+ */
+static uint64_t holders(uint64_t s, bool writer)
+{
+	return s & (writer || (s & SM__LOCK_WAITERS) ? SM__LOCK_WRITER | SM__LOCK_READERS
+						     : SM__LOCK_WRITER);
+}
+
+/*
  * For about as long as a sleep and a wake-up take. True: it is held. The first to find the lock taken is
  * pending: when the lock becomes free others leave it to that one, unless it does not come.
  */
 static bool spin(struct sm__mmap_lock *l, bool writer)
 {
-	const uint64_t held = writer ? SM__LOCK_WRITER | SM__LOCK_READERS : SM__LOCK_WRITER;
-	/* A queue that must not be overtaken; readers never do, there is nothing to gain from spinning. */
-	const uint64_t queue = writer ? SM__LOCK_HANDOFF : SM__LOCK_HANDOFF | SM__LOCK_WAITERS;
+	const uint64_t bit = writer ? SM__LOCK_PENDING_W : SM__LOCK_PENDING_R;
 	const uint64_t before_us = writer ? pending : SM__LOCK_PENDING_W;
 	uint64_t mine = 0, s;
 	unsigned patience = 0;
 
 	for (unsigned n = 0; n < SPINS_MAX; n++) {
 		s = atomic_load_explicit(&l->state, memory_order_relaxed);
-		if (s & queue)
+		if (s & SM__LOCK_HANDOFF)
 			break;
-		if (s & held) {
-			uint64_t bit = writer ? SM__LOCK_PENDING_W : SM__LOCK_PENDING_R;
-
+		if (holders(s, writer)) {
 			patience = 0;
 			/* relaxed: a courtesy, see I3 */
 			if (!mine && !(s & pending) &&
@@ -276,7 +249,7 @@ static bool spin(struct sm__mmap_lock *l, bool writer)
 								    memory_order_relaxed))
 				mine = bit;
 		} else if (mine || !(s & before_us) || ++patience > PATIENCE) {
-			if (writer && (s & SM__LOCK_WAITERS) && !may_overtake(l))
+			if ((s & SM__LOCK_WAITERS) && !may_overtake(l))
 				break;
 			if (take(l, s, writer, mine ? mine : s & before_us))
 				return true;
@@ -289,93 +262,62 @@ static bool spin(struct sm__mmap_lock *l, bool writer)
 	return false;
 }
 
-int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
+/* 0: it is held, or -EINTR. */
+static int wait_in_queue(struct sm__mmap_lock *l, bool writer, bool interruptible)
 {
-	struct sm__lock_waiter me = { .word = WAIT, .writer = false };
-	uint64_t since = l->stats ? sm__now_ns() : 0;
-	struct sm__lock_waiter *granted;
+	const uint64_t held = writer ? SM__LOCK_WRITER | SM__LOCK_READERS : SM__LOCK_WRITER;
+	struct sm__lock_waiter me = { .word = WAIT, .writer = writer };
+	bool served;
+	uint64_t s;
 
-	if (spin(l, false))
-		goto out;
 	queue_lock(l);
 	enqueue(l, &me);
-	granted = l->head == &me ? grant_readers(l) : NULL; /* it may have become free meanwhile */
-	queue_unlock(l);
-	tell_granted(granted);
-	while (atomic_load_explicit(&me.word, memory_order_acquire) != GRANTED) {
-		if (interruptible && interrupted()) {
-			queue_lock(l);
-			if (atomic_load_explicit(&me.word, memory_order_acquire) != GRANTED) {
-				bool queued = false;
-
-				for (struct sm__lock_waiter *w = l->head; w; w = w->next)
-					queued |= w == &me;
-				if (queued) {
-					dequeue(l, &me);
-					queue_unlock(l);
-					sm__lock_wake(l); /* who stood behind may be let in now */
-					return -EINTR;
-				}
-			}
-			queue_unlock(l); /* granted already: GRANTED is on its way */
+	for (;;) {
+		served = is_served(l, &me);
+		s = atomic_load_explicit(&l->state, memory_order_relaxed);
+		if (served && !(s & held) && take(l, s, writer, SM__LOCK_HANDOFF)) {
+			dequeue(l, &me);
+			atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
+			queue_unlock(l);
+			return 0;
 		}
-		futex_wait(&me.word, interruptible);
+		queue_unlock(l);
+		if (interruptible && interrupted())
+			break;
+		/* acquire is not needed: TRY carries no data. Going back to WAIT before the last look
+		 * at the state closes the window in which a wake-up would be missed. */
+		if (atomic_exchange_explicit(&me.word, WAIT, memory_order_seq_cst) != TRY &&
+		    (!served || (atomic_load_explicit(&l->state, memory_order_seq_cst) & held)))
+			futex_wait(&me.word, interruptible);
+		queue_lock(l);
 	}
-out:
-	note_wait(l, 0, kind, since);
-	return 0;
+	queue_lock(l);
+	dequeue(l, &me);
+	if (served)
+		atomic_fetch_and_explicit(&l->state, ~SM__LOCK_HANDOFF, memory_order_relaxed);
+	queue_unlock(l);
+	sm__lock_wake(l); /* who stood behind may be let in now */
+	return -EINTR;
 }
 
-/* The head of the queue, a writer: whoever spins has to wait. queue_lock is held. */
-static bool head_takes(struct sm__mmap_lock *l)
+static int lock_slow(struct sm__mmap_lock *l, bool writer, unsigned kind, bool interruptible)
 {
-	uint64_t s = atomic_load_explicit(&l->state, memory_order_relaxed);
+	uint64_t since = l->stats ? sm__now_ns() : 0;
+	int err = spin(l, writer) ? 0 : wait_in_queue(l, writer, interruptible);
 
-	return !(s & (SM__LOCK_WRITER | SM__LOCK_READERS)) && take(l, s, true, SM__LOCK_HANDOFF);
+	if (!err)
+		note_wait(l, writer, kind, since);
+	return err;
+}
+
+int sm__lock_read_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
+{
+	return lock_slow(l, false, kind, interruptible);
 }
 
 int sm__lock_write_slow(struct sm__mmap_lock *l, unsigned kind, bool interruptible)
 {
-	struct sm__lock_waiter me = { .word = WAIT, .writer = true };
-	uint64_t since = l->stats ? sm__now_ns() : 0;
-	bool head;
-
-	if (spin(l, true))
-		goto out;
-	queue_lock(l);
-	enqueue(l, &me);
-	queue_unlock(l);
-	for (;;) {
-		queue_lock(l);
-		head = l->head == &me;
-		if (head && head_takes(l)) {
-			dequeue(l, &me);
-			atomic_store_explicit(&l->steals, 0, memory_order_relaxed);
-			queue_unlock(l);
-			goto out;
-		}
-		queue_unlock(l);
-		if (interruptible && interrupted()) {
-			queue_lock(l);
-			dequeue(l, &me);
-			if (head)
-				atomic_fetch_and_explicit(&l->state, ~SM__LOCK_HANDOFF,
-							  memory_order_relaxed);
-			queue_unlock(l);
-			sm__lock_wake(l);
-			return -EINTR;
-		}
-		/* acquire is not needed: TRY carries no data. Going back to WAIT before the last look
-		 * at the state closes the window in which a wake-up would be missed. */
-		if (atomic_exchange_explicit(&me.word, WAIT, memory_order_seq_cst) == TRY)
-			continue;
-		if (!head || (atomic_load_explicit(&l->state, memory_order_seq_cst) &
-			      (SM__LOCK_WRITER | SM__LOCK_READERS)))
-			futex_wait(&me.word, interruptible);
-	}
-out:
-	note_wait(l, 1, kind, since);
-	return 0;
+	return lock_slow(l, true, kind, interruptible);
 }
 
 /* A ticket: nanoseconds, which fill 60 bits in 36 years of uptime, and the kind below. */

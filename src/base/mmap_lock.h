@@ -13,9 +13,10 @@
  *
  * I1 WRITER excludes readers and other writers.
  * I2 WAITERS is set exactly while the queue is not empty (both change under queue_lock).
- * I3 Waiters are served in the order of arrival; adjacent readers at the head are let in together by
- *    whoever frees the lock. A running writer may overtake a sleeping one, at most STEALS_MAX times
- *    (a wake-up costs a hundred times a typical hold, so strict hand-over would leave the lock idle).
+ * I3 Waiters are served in the order of arrival, adjacent readers at the head together, and each takes the
+ *    lock when it runs. A running thread may overtake sleeping ones while the lock is free, at most
+ *    STEALS_MAX times: a wake-up costs a hundred times a typical hold, and strict hand-over would leave the
+ *    lock idle that long. A reader does not join readers while somebody waits.
  *    Among those that run, the one that has said so first (PENDING) goes first; else a thread that takes
  *    the lock in a loop, with its line in its cache, would leave nothing to one that polls. PENDING is a
  *    courtesy: nobody sleeps because of it, and it is passed over when its thread does not come.

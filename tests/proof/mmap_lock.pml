@@ -58,10 +58,8 @@
 #define READER	16
 #define HELD(s) ((s) & WRITER || (s) >= READER)
 
-#define WAIT	0
-#define TRY	1
-#define GRANTED 2
-#define NOBODY	255
+#define WAIT 0
+#define TRY  1
 
 byte state;
 byte steals;
@@ -94,95 +92,35 @@ inline leave_queue(k)
 	fi
 }
 
-/* granted: a bit for each reader that has got its count. */
-inline grant_readers()
+/* Wakes who is served: the writer at the head, or the readers there. wakes: a bit for each. */
+inline lock_wake()
 {
-	granted = 0;
-	d_step {
-		n = 0;
-		do
-		:: n < queued && queue[n] >= WRITERS -> n++
-		:: else -> break
-		od
-	};
-	if
-	:: n > 0 ->
+	queue_take();
+	do
+	:: n < queued && (n == 0 || (queue[0] >= WRITERS && queue[n] >= WRITERS)) ->
 		atomic {
 			if
-			:: !(state & WRITER) || MUTANT == 4 -> state = state + n * READER
-			:: else -> n = 0
-			fi
+			:: word[queue[n]] == WAIT -> wakes = wakes | (1 << queue[n])
+			:: else
+			fi;
+			word[queue[n]] = TRY;
+			n++
 		}
-	:: else
-	fi;
-	if
-	:: n > 0 ->
-		d_step {
-			j = 0;
-			do
-			:: j < n -> granted = granted | (1 << queue[j]); j++
-			:: else -> break
-			od;
-			j = 0;
-			do
-			:: j + n < queued -> queue[j] = queue[j + n]; j++
-			:: else -> break
-			od;
-			do
-			:: j < queued -> queue[j] = 0; j++
-			:: else -> break
-			od;
-			queued = queued - n;
-			steals = 0;
-			j = 0
-		};
-		state = state & ~HANDOFF;
-		if
-		:: queued == 0 -> state = state & ~WAITERS
-		:: else
-		fi;
-		n = 0
-	:: else
-	fi
-}
-
-inline tell_granted()
-{
-	j = 0;
+	:: else -> break
+	od;
+	n = 0;
+	queue_give();
 	do
 	:: j < N ->
 		if
-		:: granted & (1 << j) -> word[j] = GRANTED; asleep[j] = false
+		:: wakes & (1 << j) -> asleep[j] = false
 		:: else
 		fi;
 		j++
 	:: else -> break
 	od;
 	j = 0;
-	granted = 0
-}
-
-inline lock_wake()
-{
-	queue_take();
-	grant_readers();
-	wake = NOBODY;
-	if
-	:: granted == 0 && queued > 0 && queue[0] < WRITERS ->
-		atomic {
-			wake = queue[0];
-			if :: word[wake] != WAIT -> word[wake] = TRY; wake = NOBODY
-			:: else -> word[wake] = TRY
-			fi
-		}
-	:: else
-	fi;
-	queue_give();
-	tell_granted();
-	if
-	:: wake != NOBODY -> asleep[wake] = false; wake = NOBODY
-	:: else
-	fi
+	wakes = 0
 }
 
 /* futex: to sleep only while the word says WAIT. */
@@ -197,16 +135,34 @@ inline futex_wait(me)
 	!asleep[me]
 }
 
-inline try_write(head)
+/* What keeps off: a waiter; one that has not queued. */
+#define BLOCKS(s, me) ((me) < WRITERS -> HELD(s) : (((s) & WRITER) && MUTANT != 4))
+#define BARS(s, me)                 \
+	(((s) & HANDOFF) || BLOCKS(s, me) || \
+	 ((me) >= WRITERS && ((s) & WAITERS) && (s) >= READER))
+#define TAKEN(s, me) ((s) + ((me) < WRITERS -> WRITER : READER))
+
+/* From state s, in which it may be had. */
+inline take(me, clear)
 {
-	got = false;
+	atomic {
+		if
+		:: state == s -> state = TAKEN(s & ~(clear), me); got = true
+		:: else
+		fi
+	}
+}
+
+/* The fast path and the spinning: tries that may succeed. */
+inline try_lock(me)
+{
 	s = state;
 	if
-	:: HELD(s) || (!head && (s & HANDOFF)) -> skip
+	:: BARS(s, me) -> skip
 	:: else ->
 		barred = false;
 		if
-		:: !head && (s & WAITERS) ->
+		:: s & WAITERS ->
 			atomic {
 				if
 				:: steals >= STEALS_MAX -> barred = true
@@ -217,23 +173,9 @@ inline try_write(head)
 		fi;
 		if
 		:: barred -> state = state | HANDOFF
-		:: else ->
-			atomic {
-				if
-				:: state == s ->
-					if
-					:: head -> state = (s & ~HANDOFF) | WRITER
-					:: else ->
-						if
-						:: pends -> state = (s & ~PENDING) | WRITER; pends = false
-						:: else -> state = s | WRITER
-						:: PEND -> state = (s & ~PENDING) | WRITER /* passes over */
-						fi
-					fi;
-					got = true
-				:: else
-				fi
-			}
+		:: !barred && pends -> take(me, PENDING); if :: got -> pends = false :: else fi
+		:: !barred && !pends -> take(me, 0)
+		:: !barred && PEND -> take(me, PENDING) /* passes over */
 		fi
 	fi;
 	s = 0;
@@ -293,154 +235,99 @@ inline write_section(me)
 	s = 0
 }
 
-proctype writer(byte me)
+inline wait_in_queue(me)
 {
-	byte s, n, j, granted, wake, round;
-	bool got, barred, head, gone, pends;
-
+	queue_take();
+	d_step { queue[queued] = me; queued++ };
+	state = state | WAITERS;
 	do
-	:: round < (me == 0 -> ROUNDS : 1) ->
-		round++;
-		word[me] = WAIT;
-		/* the fast path and the spinning are tries that may succeed */
-		if
-		:: try_write(false)
-		:: announce(); try_write(false); withdraw()
-		:: got = false
-		fi;
-		if
-		:: got -> write_section(me)
-		:: else ->
-			queue_take();
-			d_step { queue[queued] = me; queued++ };
-			state = state | WAITERS;
-			queue_give();
+	:: d_step {
 			do
-			:: queue_take();
-				head = queue[0] == me && queued > 0;
-				got = false;
-				if
-				:: head -> try_write(true)
-				:: else
-				fi;
-				if
-				:: got -> leave_queue(0); steals = 0
-				:: else
-				fi;
-				queue_give();
-				if
-				:: got -> write_section(me); break
-				:: else
-				fi;
-				if
-				:: true
-				:: !PATIENT -> /* gives up */
-					queue_take();
-					d_step {
-						n = 0;
-						do
-						:: queue[n] == me -> break
-						:: else -> n++
-						od
-					};
-					leave_queue(n);
-					n = 0;
-					if
-					:: head -> state = state & ~HANDOFF
-					:: else
-					fi;
-					queue_give();
-					if :: MUTANT == 3 :: else -> lock_wake() fi;
-					break
-				fi;
-				atomic { barred = word[me] == TRY; word[me] = WAIT };
-				if
-				:: barred -> barred = false
-				:: !barred && (MUTANT == 2 || !head || HELD(state)) -> futex_wait(me)
-				:: else
-				fi
-			od
-		fi;
-		got = false;
-		head = false
-	:: else -> break
-	od
-}
-
-proctype reader(byte me)
-{
-	byte s, n, j, granted, wake, round;
-	bool got, pends;
-
-	do
-	:: round < (me == 0 -> ROUNDS : 1) ->
-		round++;
-		word[me] = WAIT;
-		got = false;
+			:: queue[place] != me -> place++
+			:: else -> break
+			od;
+			served = true;
+			do
+			:: n < place -> served = served && queue[n] >= WRITERS && me >= WRITERS; n++
+			:: else -> break
+			od;
+			n = 0
+		};
 		if
-		:: announce()
-		:: true
-		fi;
-		if
-		:: s = state;
+		:: served ->
+			s = state;
 			if
-			:: s & (WRITER | WAITERS | HANDOFF)
-			:: else ->
-				atomic {
-					if
-					:: state == s ->
-						if
-						:: pends -> state = (s & ~PENDING) + READER; pends = false
-						:: else -> state = s + READER
-						:: PEND -> state = (s & ~PENDING) + READER /* passes over */
-						fi;
-						got = true
-					:: else
-					fi
-				}
-			fi
-		:: true
+			:: !BLOCKS(s, me) -> take(me, HANDOFF)
+			:: else
+			fi;
+			s = 0
+		:: else
 		fi;
-		withdraw();
-		s = 0;
 		if
-		:: got -> read_section()
-		:: else ->
+		:: got -> leave_queue(place); steals = 0
+		:: else
+		fi;
+		place = 0;
+		queue_give();
+		if
+		:: got -> break
+		:: else
+		fi;
+		if
+		:: true
+		:: !PATIENT -> /* gives up */
 			queue_take();
-			d_step { queue[queued] = me; queued++ };
-			state = state | WAITERS;
+			d_step {
+				do
+				:: queue[place] != me -> place++
+				:: else -> break
+				od
+			};
+			leave_queue(place);
+			place = 0;
 			if
-			:: queue[0] == me -> grant_readers()
-			:: else -> granted = 0
+			:: served -> state = state & ~HANDOFF
+			:: else
 			fi;
 			queue_give();
-			tell_granted();
-			do
-			:: word[me] == GRANTED -> read_section(); break
-			:: else ->
-				if
-				:: futex_wait(me)
-				:: !PATIENT -> /* gives up, unless it has been let in meanwhile */
-					queue_take();
-					d_step {
-						n = 0;
-						do
-						:: n < queued && queue[n] != me -> n++
-						:: else -> break
-						od
-					};
-					if
-					:: n < queued ->
-						leave_queue(n);
-						n = 0;
-						queue_give();
-						if :: MUTANT == 3 :: else -> lock_wake() fi;
-						break
-					:: else -> n = 0; queue_give(); futex_wait(me)
-					fi
-				fi
-			od
-		fi
+			if :: MUTANT == 3 :: else -> lock_wake() fi;
+			break
+		fi;
+		atomic { barred = word[me] == TRY; word[me] = WAIT };
+		if
+		:: barred -> barred = false
+		:: !barred && (MUTANT == 2 || !served || BLOCKS(state, me)) -> futex_wait(me)
+		:: else
+		fi;
+		queue_take()
+	od;
+	served = false
+}
+
+proctype thread(byte me)
+{
+	byte s, n, j, wakes, place, round;
+	bool got, barred, served, pends;
+
+	do
+	:: round < (me == 0 -> ROUNDS : 1) ->
+		round++;
+		word[me] = WAIT;
+		if
+		:: try_lock(me)
+		:: PEND -> announce(); try_lock(me); withdraw()
+		:: true
+		fi;
+		if
+		:: !got -> wait_in_queue(me)
+		:: else
+		fi;
+		if
+		:: got && me < WRITERS -> write_section(me)
+		:: got && me >= WRITERS -> read_section()
+		:: else
+		fi;
+		got = false
 	:: else -> break
 	od
 }
@@ -450,8 +337,7 @@ init {
 
 	atomic {
 		do
-		:: i < WRITERS -> run writer(i); i++
-		:: i >= WRITERS && i < N -> run reader(i); i++
+		:: i < N -> run thread(i); i++
 		:: else -> break
 		od
 	};
