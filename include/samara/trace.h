@@ -169,8 +169,9 @@ SM_API int sm_trace_open_memory(const void *data, size_t size,
  * Context: may sleep (reads). The event's pointers live until the next call on this reader.
  * Return: 1 and *event; 0 at the end (calls that never returned come last); -EBADMSG: a bad line
  * and options.strict; -EILSEQ: this is no recording at all (nothing readable within the first 64 KiB
- * of text, or in a shorter file); -EIO: cannot be read or decompressed further; -ENOMEM. sm_trace_error
- * says more. After an error the reader stays at its end.
+ * of text, or in a shorter file); -EIO: cannot be read or decompressed further (the calls that were
+ * open then come before it); -ENOMEM. sm_trace_error says more. After an error the reader stays at its
+ * end.
  * Cost: about 0.25 us for a line of 100 bytes.
  */
 SM_API int sm_trace_next(struct sm_trace *trace, struct sm_trace_event *event);

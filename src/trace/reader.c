@@ -53,6 +53,7 @@ struct sm_trace {
 	bool in_maps; /* inside a "# maps" block, of this process */
 	uint32_t maps_tid;
 	int failed;
+	int damage;	   /* why the text ended before its end; told after the open calls */
 	uint64_t clock_ns; /* sum of relative times */
 	uint32_t main_tid; /* of lines without "[pid N]"; 0: not known yet */
 	bool main_dead;
@@ -222,9 +223,8 @@ static void learn_main(struct sm_trace *self, uint32_t tid, const char *body)
 	main_task = task_unlink(self, 0);
 	if (!main_task)
 		return;
-	if (known) {
+	if (known)
 		task_free(task_unlink(self, tid));
-	}
 	main_task->tid = tid;
 	main_task->next = self->tasks[tid % TASK_BUCKETS];
 	self->tasks[tid % TASK_BUCKETS] = main_task;
@@ -662,14 +662,13 @@ static int read_on(struct sm_trace *self, struct sm_trace_event *ev)
 		uint64_t bad = self->stats.bad;
 
 		r = sm__source_next(self->source, &line);
-		if (r < 0) {
-			if (r == -EIO)
-				snprintf(self->error, sizeof(self->error), "%s: %s", self->file,
-					 sm__source_error(self->source));
-			return r;
+		if (r == -EIO) {
+			self->ended = true;
+			self->damage = r;
+			return drain(self, ev);
 		}
-		if (!r)
-			return end_of_text(self, ev);
+		if (r <= 0)
+			return r ? r : end_of_text(self, ev);
 		r = take_line(self, &line, ev);
 		if (line.open && self->stats.bad > bad)
 			self->stats.truncated = true;
@@ -694,6 +693,11 @@ int sm_trace_next(struct sm_trace *self, struct sm_trace_event *ev)
 	task_free(self->gone);
 	self->gone = NULL;
 	r = self->ended ? drain(self, ev) : read_on(self, ev);
+	if (!r && self->damage) {
+		snprintf(self->error, sizeof(self->error), "%s: %s", self->file,
+			 sm__source_error(self->source));
+		r = self->damage;
+	}
 	if (r < 0)
 		self->failed = r;
 	return r;
@@ -704,6 +708,7 @@ int sm_trace_next(struct sm_trace *self, struct sm_trace_event *ev)
 static int make(const char *path, const void *data, size_t size,
 		const struct sm_trace_options *options, struct sm_trace **out)
 {
+	const char *shown_as;
 	struct sm_trace *self;
 	int r;
 
@@ -713,10 +718,8 @@ static int make(const char *path, const void *data, size_t size,
 		return -ENOMEM;
 	if (options)
 		self->options = *options;
-	if (!path)
-		self->file = strdup("memory");
-	else
-		self->file = strdup(strcmp(path, "-") ? path : "standard input");
+	shown_as = !path ? "memory" : strcmp(path, "-") ? path : "standard input";
+	self->file = sm__inject_fail() ? NULL : strdup(shown_as);
 	r = self->file ? sm__source_open(path, data, size, &self->source) : -ENOMEM;
 	if (r) {
 		sm_trace_close(self);

@@ -127,6 +127,7 @@ small() {
 		[ "$status" -eq 2 ]
 		[[ $stderr == "samara $command: $dir/cut.xz: "*": what follows is missing" ]]
 		[ "${#lines[@]}" -gt 10 ]
+		[ $command = maps ] || [[ $output == *"4 calls never returned"* ]] # open at the damage
 	done
 	samara replay --strict "$dir/cut.xz"
 	[ "$status" -eq 2 ]
