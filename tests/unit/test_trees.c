@@ -15,11 +15,12 @@
 
 enum { PLACES = 600, TREES = 3, PAGE = 0x1000 };
 
-/* A VMA in small: the node, the record that points to it, where it lies now. */
+/* A VMA in small: the node, the record that points to it, where it lies now, its word. */
 struct area {
-	struct sm__tree_node node;
+	struct sm__tree_node node __attribute__((aligned(64)));
 	struct sm__tree_value value;
 	unsigned int first, last;
+	uint64_t word;
 };
 
 struct side {
@@ -29,6 +30,28 @@ struct side {
 
 static const struct sm__tree_ops *const kinds[TREES] = { &sm__tree_rb_ops, &sm__tree_avl_ops,
 							 &sm__tree_maple_ops };
+
+/* Half of them are told by a record, half by the word alone. */
+static struct area *new_area(unsigned int first, unsigned int last, struct sm__random *r)
+{
+	struct area *a = aligned_alloc(64, sizeof(*a));
+
+	assert_non_null(a);
+	memset(a, 0, sizeof(*a));
+	a->value.node = &a->node;
+	a->first = first;
+	a->last = last;
+	a->word = SM__WORD_BITS && sm__random_below(r, 2)
+			  ? sm__word_direct(&a->node, sm__random_below(r, 1u << SM__WORD_BITS))
+			  : (uintptr_t)&a->value;
+	return a;
+}
+
+static struct sm__tree_item item_of(struct area *a)
+{
+	return (struct sm__tree_item){ &a->node, a->word, (sm_addr)a->first * PAGE,
+				       (sm_addr)(a->last + 1) * PAGE - 1 };
+}
 
 static void put(struct side *s, struct area *a, unsigned int first, unsigned int last)
 {
@@ -58,20 +81,48 @@ static void overwrite(struct side *s, struct area *by, unsigned int first, unsig
 	}
 }
 
-static void store(struct side *s, unsigned int first, unsigned int last)
+static void store(struct side *s, unsigned int first, unsigned int last, struct sm__random *r)
 {
 	struct sm__tree_cursor c = sm__cursor(&s->tree);
-	struct area *a = calloc(1, sizeof(*a));
-	struct sm__tree_item item = { &a->node, (uintptr_t)&a->value, (sm_addr)first * PAGE,
-				      (sm_addr)(last + 1) * PAGE - 1 };
+	struct area *a = new_area(first, last, r);
+	struct sm__tree_item item = item_of(a);
 
-	a->value.node = &a->node;
-	a->first = first;
-	a->last = last;
 	assert_int_equal(s->tree.ops->reserve(&s->tree, 1), 0);
 	s->tree.ops->store(&c, &item);
 	s->tree.ops->release(&s->tree);
 	assert_ptr_equal(c.node, &a->node);
+	overwrite(s, a, first, last);
+	put(s, a, first, last);
+}
+
+/* A store anywhere; what it leaves of areas that it cuts may become other areas in the same step. */
+static void store_cut(struct side *s, unsigned int first, unsigned int last, struct sm__random *r)
+{
+	struct sm__tree_cursor c = sm__cursor(&s->tree);
+	struct area *a = new_area(first, last, r), *sides[2] = { NULL, NULL };
+	struct area *low = s->at[first], *high = s->at[last];
+	struct sm__tree_item item = item_of(a);
+	uint64_t words[2] = { 0, 0 };
+
+	/* an area that is cut on both sides cannot be in two places */
+	if (low && low->first < first &&
+	    ((low == high && low->last > last) || sm__random_below(r, 2)))
+		sides[0] = new_area(low->first, first - 1, r);
+	if (high && high->last > last &&
+	    ((low == high && low->first < first) || sm__random_below(r, 2)))
+		sides[1] = new_area(last + 1, high->last, r);
+	for (int i = 0; i < 2; i++)
+		words[i] = sides[i] ? sides[i]->word : 0;
+	assert_int_equal(s->tree.ops->reserve(&s->tree, 1), 0);
+	s->tree.ops->store_cut(&c, &item, words);
+	s->tree.ops->release(&s->tree);
+	assert_ptr_equal(c.node, &a->node);
+	for (int i = 0; i < 2; i++) {
+		if (sides[i]) {
+			overwrite(s, sides[i], sides[i]->first, sides[i]->last);
+			put(s, sides[i], sides[i]->first, sides[i]->last);
+		}
+	}
 	overwrite(s, a, first, last);
 	put(s, a, first, last);
 }
@@ -106,7 +157,11 @@ static void compare(struct side *s, struct sm__random *r)
 
 		assert_int_equal(s->tree.ops->load_rcu(&s->tree, (sm_addr)i * PAGE, &found),
 				 s->at[i] != NULL);
-		assert_int_equal(found.word, s->at[i] ? (uintptr_t)&s->at[i]->value : 0);
+		assert_int_equal(found.word, s->at[i] ? s->at[i]->word : 0);
+		if (s->at[i]) {
+			assert_int_equal(found.first, (sm_addr)s->at[i]->first * PAGE);
+			assert_int_equal(found.last, (sm_addr)(s->at[i]->last + 1) * PAGE - 1);
+		}
 	}
 	for (; i < PLACES && !s->at[i]; i++)
 		;
@@ -177,7 +232,9 @@ static void run(const struct sm__tree_ops *ops, uint64_t seed)
 		if (last >= PLACES)
 			last = PLACES - 1;
 		if (sm__random_below(&r, 100) < (i / 2500 % 2 ? 40 : 70))
-			store(s, begin_of(s, first, last), last);
+			s->tree.ops->rcu &&sm__random_below(&r, 2)
+				? store_cut(s, first, last, &r)
+				: store(s, begin_of(s, first, last), last, &r);
 		else
 			erase(s, first, last);
 		compare(s, &r);
@@ -195,6 +252,31 @@ static void test_each(void **state)
 	for (unsigned int k = 0; k < TREES; k++)
 		for (uint64_t seed = 1; seed < 4; seed++)
 			run(kinds[k], seed);
+}
+
+/* A direct word gives back what went into it, and is none of a record. */
+static void test_words(void **state)
+{
+	static struct area areas[4];
+
+	(void)state;
+	for (unsigned int i = 0; SM__WORD_BITS && i < 4; i++) {
+		areas[i].value.node = &areas[i].node;
+		assert_false(sm__word_is_direct((uintptr_t)&areas[i].value));
+		assert_ptr_equal(sm__word_node((uintptr_t)&areas[i].value), &areas[i].node);
+		for (unsigned int bit = 0; bit <= SM__WORD_BITS; bit++) {
+			uint64_t bits = ((uint64_t)1 << bit) - 1, word;
+
+			word = sm__word_direct(&areas[i].node, bits);
+			assert_true(sm__word_is_direct(word));
+			assert_ptr_equal(sm__word_node(word), &areas[i].node);
+			assert_int_equal(sm__word_bits(word), bits);
+			bits = bit < SM__WORD_BITS ? (uint64_t)1 << bit : 0;
+			assert_int_equal(sm__word_bits(sm__word_direct(&areas[i].node, bits)),
+					 bits);
+		}
+	}
+	assert_null(sm__word_node(0));
 }
 
 /* load() of n ascending items, at all small sizes, is what n stores are. */
@@ -229,7 +311,8 @@ static void test_load(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_each),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_words),
+					    cmocka_unit_test(test_each),
 					    cmocka_unit_test(test_load) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
