@@ -20,6 +20,8 @@
 
 #include "base/base.h"
 
+#include <stdlib.h>
+
 extern atomic_bool sm__inject_armed;
 extern atomic_bool sm__inject_armed_below;
 bool sm__inject_slow(void);
@@ -41,6 +43,12 @@ static inline bool sm__inject_fail_below(void)
 {
 	return sm__unlikely(atomic_load_explicit(&sm__inject_armed_below, memory_order_relaxed)) &&
 	       sm__inject_slow();
+}
+
+/* n zeroed objects from the heap, or NULL: an allocation point. */
+static inline void *sm__calloc(size_t n, size_t size)
+{
+	return sm__inject_fail() ? NULL : calloc(n, size);
 }
 
 #endif

@@ -281,15 +281,13 @@ int sm__footprints_make(const struct sm__recording *rec, struct sm__footprints *
 	int r = -ENOMEM;
 
 	*out = (struct sm__footprints){ 0 };
-	if (sm__inject_fail())
-		return -ENOMEM;
-	out->thread_first = calloc(rec->nthreads + 1, sizeof(*out->thread_first));
-	out->thread_calls = calloc(rec->ncalls + 1, sizeof(*out->thread_calls));
-	out->wait_first = calloc(rec->ncalls + 1, sizeof(*out->wait_first));
-	next = calloc(rec->nthreads + 1, sizeof(*next));
-	first = calloc(rec->ncalls + 1, sizeof(*first));
-	w.pages = calloc(rec->nmms + 1, sizeof(*w.pages));
-	w.seen = calloc(rec->nthreads + 1, sizeof(*w.seen));
+	out->thread_first = sm__calloc(rec->nthreads + 1, sizeof(*out->thread_first));
+	out->thread_calls = sm__calloc(rec->ncalls + 1, sizeof(*out->thread_calls));
+	out->wait_first = sm__calloc(rec->ncalls + 1, sizeof(*out->wait_first));
+	next = sm__calloc(rec->nthreads + 1, sizeof(*next));
+	first = sm__calloc(rec->ncalls + 1, sizeof(*first));
+	w.pages = sm__calloc(rec->nmms + 1, sizeof(*w.pages));
+	w.seen = sm__calloc(rec->nthreads + 1, sizeof(*w.seen));
 	if (out->thread_first && out->thread_calls && out->wait_first && next && first && w.pages &&
 	    w.seen) {
 		sort_by_thread(rec, out, next);

@@ -296,14 +296,12 @@ int sm__recording_order(struct sm__recording *rec)
 	struct search s = { .rec = rec, .budget = BUDGET };
 	int r = -ENOMEM;
 
-	if (sm__inject_fail())
-		return -ENOMEM;
-	rec->order = calloc(n, sizeof(*rec->order));
-	s.by_ret = calloc(n, sizeof(*s.by_ret));
-	s.terms = malloc(n);
-	s.done = calloc(n, sizeof(*s.done));
-	s.steps = calloc(STEPS_MAX, sizeof(*s.steps));
-	s.models = calloc(rec->nmms, sizeof(*s.models));
+	rec->order = sm__calloc(n, sizeof(*rec->order));
+	s.by_ret = sm__calloc(n, sizeof(*s.by_ret));
+	s.terms = sm__calloc(n, sizeof(*s.terms));
+	s.done = sm__calloc(n, sizeof(*s.done));
+	s.steps = sm__calloc(STEPS_MAX, sizeof(*s.steps));
+	s.models = sm__calloc(rec->nmms, sizeof(*s.models));
 	if (!rec->order || !s.by_ret || !s.terms || !s.done || !s.steps || !s.models)
 		goto out;
 	memset(s.terms, SM__MUST_BE_PLACED, n);

@@ -116,9 +116,8 @@ int sm__stage_open(struct sm__stage *stage, const struct sm__recording *rec,
 	stage->host = sm_host_create(&host, &stage->why);
 	if (!stage->host)
 		return -errno;
-	stage->spaces = sm__inject_fail() ? NULL : calloc(rec->nmms, sizeof(struct sm_space *));
-	stage->files =
-		sm__inject_fail() ? NULL : calloc(rec->nstrings + 1, sizeof(struct sm_file *));
+	stage->spaces = sm__calloc(rec->nmms, sizeof(struct sm_space *));
+	stage->files = sm__calloc(rec->nstrings + 1, sizeof(struct sm_file *));
 	r = stage->spaces && stage->files ? make_files(stage) : -ENOMEM;
 	return r ? r : warm_up(stage);
 }
@@ -313,7 +312,7 @@ static int64_t perform_advice(struct sm__stage *stage, struct sm_space *space,
 		p->made = false;
 		return 0;
 	}
-	ranges = sm__inject_fail() ? NULL : calloc(c->nranges + 1, sizeof(*ranges));
+	ranges = sm__calloc(c->nranges + 1, sizeof(*ranges));
 	if (!ranges) {
 		p->failed = true;
 		return -ENOMEM;

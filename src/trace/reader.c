@@ -713,7 +713,7 @@ static int make(const char *path, const void *data, size_t size,
 	int r;
 
 	*out = NULL;
-	self = sm__inject_fail() ? NULL : calloc(1, sizeof(*self));
+	self = sm__calloc(1, sizeof(*self));
 	if (!self)
 		return -ENOMEM;
 	if (options)

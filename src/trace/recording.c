@@ -46,7 +46,7 @@ static uint64_t string_hash(const char *text, size_t len)
 static int grow_strings(struct sm__recording *rec)
 {
 	size_t slots = rec->string_slots ? rec->string_slots * 2 : 256;
-	uint32_t *table = sm__inject_fail() ? NULL : calloc(slots, sizeof(*table));
+	uint32_t *table = sm__calloc(slots, sizeof(*table));
 
 	if (!table)
 		return -ENOMEM;
@@ -114,7 +114,7 @@ static int grow_tids(struct loader *l)
 	struct loader bigger = *l;
 
 	bigger.slots = l->slots ? l->slots * 2 : 256;
-	bigger.tids = sm__inject_fail() ? NULL : calloc(bigger.slots, sizeof(*bigger.tids));
+	bigger.tids = sm__calloc(bigger.slots, sizeof(*bigger.tids));
 	if (!bigger.tids)
 		return -ENOMEM;
 	for (size_t k = 0; k < l->slots; k++) {
@@ -438,12 +438,12 @@ static int finish(struct loader *l, struct sm__recording **out, int r)
 
 static int start(struct loader *l, size_t files, struct sm__recording **out)
 {
-	struct sm__recording *rec = sm__inject_fail() ? NULL : calloc(1, sizeof(*rec));
+	struct sm__recording *rec = sm__calloc(1, sizeof(*rec));
 
 	*out = l->rec = rec;
 	if (!rec)
 		return -ENOMEM;
-	rec->files = sm__inject_fail() ? NULL : calloc(files, sizeof(*rec->files));
+	rec->files = sm__calloc(files, sizeof(*rec->files));
 	return rec->files ? 0 : -ENOMEM;
 }
 

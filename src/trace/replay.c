@@ -101,11 +101,6 @@ const char *sm__why_key(enum sm__why why)
 
 /* ---- results ---- */
 
-static void *allocate(size_t n, size_t size)
-{
-	return sm__inject_fail() ? NULL : calloc(n, size);
-}
-
 static void note_difference(struct run *run, uint32_t index, int64_t got, enum sm__why why)
 {
 	struct sm__replay_result *result = run->result;
@@ -352,7 +347,7 @@ static void start_thread(struct run *run, uint32_t thread)
 
 	if (!run->rec->threads[thread].ncalls)
 		return;
-	worker = sm__inject_fail() ? NULL : calloc(1, sizeof(*worker));
+	worker = sm__calloc(1, sizeof(*worker));
 	if (!worker) {
 		fail_run(run, ENOMEM);
 		return;
@@ -461,7 +456,7 @@ static int by_value(const void *a, const void *b)
 static int sum_kinds(struct run *run)
 {
 	const struct sm__recording *rec = run->rec;
-	uint32_t *times = allocate(rec->ncalls + 1, sizeof(*times));
+	uint32_t *times = sm__calloc(rec->ncalls + 1, sizeof(*times));
 
 	if (!times)
 		return -ENOMEM;
@@ -500,7 +495,7 @@ static int by_mm(const void *a, const void *b)
 static int make_timeline(struct run *run)
 {
 	size_t n = run->rec->ncalls;
-	struct sm__moment *timeline = allocate(n + 1, sizeof(*timeline));
+	struct sm__moment *timeline = sm__calloc(n + 1, sizeof(*timeline));
 
 	for (size_t i = 0; timeline && i < n; i++)
 		timeline[i].took = UINT32_MAX;
@@ -519,10 +514,10 @@ static int prepare(struct run *run)
 				? NULL
 				: aligned_alloc(SM__CACHELINE,
 						(rec->nthreads + 1) * sizeof(*run->progress));
-	run->left = allocate(rec->nmms + 1, sizeof(*run->left));
-	run->vmas = allocate(rec->nmms + 1, sizeof(*run->vmas));
-	run->ns = allocate(rec->ncalls + 1, sizeof(*run->ns));
-	run->result->spaces = allocate(rec->nmms + 1, sizeof(*run->result->spaces));
+	run->left = sm__calloc(rec->nmms + 1, sizeof(*run->left));
+	run->vmas = sm__calloc(rec->nmms + 1, sizeof(*run->vmas));
+	run->ns = sm__calloc(rec->ncalls + 1, sizeof(*run->ns));
+	run->result->spaces = sm__calloc(rec->nmms + 1, sizeof(*run->result->spaces));
 	if (run->options->timeline && make_timeline(run))
 		return -ENOMEM;
 	if (!run->progress || !run->left || !run->vmas || !run->ns || !run->result->spaces)

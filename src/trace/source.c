@@ -100,7 +100,7 @@ int sm__source_open(const char *path, const void *data, size_t size, struct sm__
 	int err = 0;
 
 	*out = NULL;
-	s = sm__inject_fail() ? NULL : calloc(1, sizeof(*s));
+	s = sm__calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	s->fd = -1;
