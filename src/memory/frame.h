@@ -140,6 +140,9 @@ uint32_t sm__frame_alloc_order(struct sm__pool *pool, unsigned order, enum sm__a
 /* Gives frames back whose refs have reached 0. */
 void sm__frame_free(struct sm__pool *pool, uint32_t pfn);
 void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n);
+/* Drops a reference of a frame that holds zeros: if it was the last, its next holder need not zero
+ * it. */
+void sm__frame_put_clean(struct sm__pool *pool, uint32_t pfn);
 /*
  * Returns free memory to the host, blocks of at least 64 frames at a time (returning single pages
  * costs more than they are worth). Context: sleeps in system calls. Return: bytes given back.

@@ -6,11 +6,11 @@
  */
 #include "memory/frame.h"
 #include "base/inject.h"
+#include "base/percpu.h"
 #include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -249,12 +249,13 @@ static void fill_freed(struct sm__pool *pool, uint32_t pfn)
 	memset(sm__frame_ptr(pool, pfn), 0x6b, sm__page_size(pool));
 }
 
-static void check_freed(struct sm__pool *pool, uint32_t pfn, unsigned order)
+static void check_freed(struct sm__pool *pool, uint32_t pfn, unsigned order, bool clean)
 {
+	uint64_t freed = clean ? 0 : FREED;
 	const uint64_t *p = sm__frame_ptr(pool, pfn);
 
 	for (size_t i = 0; i < sm__page_size(pool) << order >> 3; i++)
-		SM_ASSERT_MSG(!p[i] || p[i] == FREED, "frame %u, word %zu written after free: %lx",
+		SM_ASSERT_MSG(!p[i] || p[i] == freed, "frame %u, word %zu written after free: %lx",
 			      pfn, i, (unsigned long)p[i]);
 }
 #else
@@ -264,19 +265,20 @@ static void fill_freed(struct sm__pool *pool, uint32_t pfn)
 	(void)pfn;
 }
 
-static void check_freed(struct sm__pool *pool, uint32_t pfn, unsigned order)
+static void check_freed(struct sm__pool *pool, uint32_t pfn, unsigned order, bool clean)
 {
 	(void)pool;
 	(void)pfn;
 	(void)order;
+	(void)clean;
 }
 #endif
 
 static struct sm__cpu_stack *this_cpu(struct sm__pool *pool)
 {
-	int cpu = sched_getcpu();
+	uint32_t cpu = sm__percpu_cpu();
 
-	return &pool->cpu[cpu < 0 || (uint32_t)cpu >= pool->nr_cpus ? 0 : (uint32_t)cpu];
+	return &pool->cpu[cpu >= pool->nr_cpus ? 0 : cpu];
 }
 
 /* Puts frames on the stack, what does not fit into the lists. */
@@ -367,6 +369,7 @@ uint32_t sm__frame_alloc(struct sm__pool *pool, enum sm__alloc_flags flags)
 	struct sm__cpu_stack *s = this_cpu(pool);
 	struct sm__frame *f;
 	uint32_t pfn = 0;
+	bool clean;
 
 	if (sm__inject_fail() ||
 	    sm__unlikely(atomic_load_explicit(&pool->detached, memory_order_relaxed)))
@@ -381,9 +384,9 @@ uint32_t sm__frame_alloc(struct sm__pool *pool, enum sm__alloc_flags flags)
 			return 0;
 	}
 	f = sm__frame(pool, pfn);
-	check_freed(pool, pfn, 0);
-	if ((flags & SM__ALLOC_ZERO) &&
-	    !(atomic_load_explicit(&f->flags, memory_order_relaxed) & SM__F_CLEAN))
+	clean = atomic_load_explicit(&f->flags, memory_order_relaxed) & SM__F_CLEAN;
+	check_freed(pool, pfn, 0, clean);
+	if ((flags & SM__ALLOC_ZERO) && !clean)
 		memset(sm__frame_ptr(pool, pfn), 0, sm__page_size(pool));
 	atomic_store_explicit(&f->flags, 0, memory_order_relaxed);
 	atomic_store_explicit(&f->refs, 1, memory_order_relaxed);
@@ -429,7 +432,7 @@ uint32_t sm__frame_alloc_order(struct sm__pool *pool, unsigned order, enum sm__a
 		drain(pool);
 		drained = true;
 	}
-	check_freed(pool, pfn, order);
+	check_freed(pool, pfn, order, clean);
 	if ((flags & SM__ALLOC_ZERO) && !clean)
 		memset(sm__frame_ptr(pool, pfn), 0, sm__page_size(pool) << order);
 	for (uint32_t i = 0; i < 1u << order; i++) {
@@ -452,7 +455,8 @@ static SM__COLD void bury(struct sm__pool *pool)
 	sm__spin_unlock(&pool->lock);
 }
 
-void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n)
+/* flags: SM__F_CLEAN, when they hold zeros, or 0. */
+static void free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n, uint32_t flags)
 {
 	uint32_t part[SM__CPU_STACK / 2], nr = 0;
 
@@ -467,8 +471,9 @@ void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n
 			bury(pool);
 			continue;
 		}
-		fill_freed(pool, pfns[i]);
-		atomic_store_explicit(&f->flags, 0, memory_order_relaxed);
+		if (!flags)
+			fill_freed(pool, pfns[i]);
+		atomic_store_explicit(&f->flags, flags, memory_order_relaxed);
 		part[nr++] = pfns[i];
 		if (nr == SM__ARRAY_SIZE(part)) {
 			push_many(pool, this_cpu(pool), part, nr);
@@ -477,6 +482,17 @@ void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n
 	}
 	if (nr)
 		push_many(pool, this_cpu(pool), part, nr);
+}
+
+void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n)
+{
+	free_many(pool, pfns, n, 0);
+}
+
+void sm__frame_put_clean(struct sm__pool *pool, uint32_t pfn)
+{
+	if (sm__frame_drop(sm__frame(pool, pfn)))
+		free_many(pool, &pfn, 1, SM__F_CLEAN);
 }
 
 /* Takes one dirty block of at least 64 frames out of the lists. */
