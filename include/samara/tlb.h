@@ -58,6 +58,7 @@ struct sm_tlb {
 	uint64_t fills, flushes, drops;		       /* counters of the owner */
 	void *link[2];
 	uint64_t near[4]; /* the last page table that was used */
+	sm_addr ahead[2]; /* behind the pages of the last two fills: where a stream goes on */
 	int64_t rss[3];	  /* atomic: pages its faults have brought in, by kind */
 
 	struct sm_tlb_entry entries[SM_TLB_ENTRIES] __attribute__((aligned(64)));

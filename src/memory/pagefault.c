@@ -495,37 +495,40 @@ static char *host_of(struct sm__mm *mm, sm__pte e, unsigned level, sm_addr addr)
 	       (addr & (sm__pt_span(mm, level) - 1));
 }
 
-/* The page at addr, if its entry translates and its place in the TLB is free. */
-static bool fill_neighbour(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, sm__pte e)
+/*
+ * Up to n pages beside page in one direction, as far as their entries translate: these lie in one or
+ * two lines that the walk has just read. The first place that is taken ends it, so a guest that jumps
+ * about pays two looks, unless other translations are to give way. Return: how many.
+ */
+static unsigned fill_run(const struct sm__mm *mm, struct sm_tlb *tlb, sm_addr page,
+			 _Atomic uint64_t *entry, int n, bool is_stream)
 {
-	const struct sm_tlb_entry *t = sm__tlb_entry(tlb, addr);
-	unsigned perms = tlb_perms(e);
+	int step = n < 0 ? -1 : 1, i;
 
-	if (!perms || (t->tag[0] & t->tag[1] & t->tag[2]) != UINT64_MAX)
-		return false;
-	sm__tlb_insert(tlb, addr, sm__frame_ptr(mm->pool, sm__pte_pfn(e)), perms);
-	return true;
+	for (i = step; i != n + step; i += step) {
+		sm_addr at = page + ((sm_addr)(int64_t)i << mm->page_shift);
+		/* acquire: as in sm__pt_read */
+		sm__pte e = atomic_load_explicit(entry + i, memory_order_acquire);
+		unsigned perms = tlb_perms(e);
+
+		if (!perms || (!is_stream && !sm__tlb_is_free(tlb, at)))
+			break;
+		sm__tlb_insert(tlb, at, sm__frame_ptr(mm->pool, sm__pte_pfn(e)), perms);
+	}
+	return (unsigned)(i * step - 1);
 }
 
-/*
- * The run of pages around addr, within the aligned 16, that can be had for nothing: their entries
- * lie in one or two lines that the walk has just read, and their places in the TLB hold no
- * translation. A TLB that is full costs two looks.
- */
+/* The pages around addr, within the aligned 16. */
 static void fill_around(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr,
 			_Atomic uint64_t *entry)
 {
-	sm_addr page = addr & tlb->page_mask, size = 1ull << mm->page_shift;
+	sm_addr page = addr & tlb->page_mask;
 	int at = (int)(page >> mm->page_shift & (SM__AROUND - 1));
+	bool is_stream = sm__tlb_is_stream(tlb, page);
+	unsigned n = fill_run(mm, tlb, page, entry, SM__AROUND - 1 - at, is_stream);
 
-	for (int i = 1; at + i < SM__AROUND; i++)
-		if (!fill_neighbour(mm, tlb, page + (unsigned)i * size,
-				    atomic_load_explicit(entry + i, memory_order_acquire)))
-			break;
-	for (int i = 1; i <= at; i++)
-		if (!fill_neighbour(mm, tlb, page - (unsigned)i * size,
-				    atomic_load_explicit(entry - i, memory_order_acquire)))
-			break;
+	sm__tlb_note(tlb, page, n + 1);
+	fill_run(mm, tlb, page, entry, -at, false);
 }
 
 void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
@@ -565,6 +568,7 @@ void *sm__mm_enter(const struct sm__page_fault *pf)
 		return NULL;
 	host = host_of(pf->mm, pf->entry, 0, pf->addr);
 	sm__tlb_insert(tlb, pf->addr, host, perms);
+	sm__tlb_note(tlb, pf->addr & tlb->page_mask, 1);
 	tlb->fills++;
 	return host;
 }

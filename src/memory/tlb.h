@@ -90,6 +90,39 @@ static inline struct sm_tlb_entry *sm__tlb_entry(struct sm_tlb *tlb, sm_addr add
 	return &tlb->entries[(addr >> tlb->page_shift) & (SM_TLB_ENTRIES - 1)];
 }
 
+/* n pages from page on have come in. */
+static inline void sm__tlb_note(struct sm_tlb *tlb, sm_addr page, unsigned n)
+{
+	tlb->ahead[1] = tlb->ahead[0];
+	tlb->ahead[0] = page + ((sm_addr)n << tlb->page_shift);
+}
+
+/*
+ * Whether the guest comes through in order: the page goes on where one of the last two fills ended
+ * (two, because a copy reads one stream and writes another). Not if the two share their places in the
+ * TLB: each would drive out what the other has just brought.
+ */
+static inline bool sm__tlb_is_stream(const struct sm_tlb *tlb, sm_addr page)
+{
+	enum { NEAR = 16 };
+	sm_addr other = tlb->ahead[tlb->ahead[0] == page];
+	uint64_t apart = (page - other) >> tlb->page_shift;
+	uint64_t pages = UINT64_MAX >> tlb->page_shift;
+
+	if (tlb->ahead[0] != page && tlb->ahead[1] != page)
+		return false;
+	if (((apart + SM_TLB_ENTRIES / 2) & pages) < SM_TLB_ENTRIES)
+		return true; /* the same stream */
+	return ((apart + NEAR) & (SM_TLB_ENTRIES - 1)) > 2 * NEAR;
+}
+
+static inline bool sm__tlb_is_free(struct sm_tlb *tlb, sm_addr page)
+{
+	const struct sm_tlb_entry *e = sm__tlb_entry(tlb, page);
+
+	return (e->tag[0] & e->tag[1] & e->tag[2]) == UINT64_MAX;
+}
+
 /*
  * Remembers a translation. perms: sm_access bits, not 0.
  * Context: tlb has been running since before the page-table entry was read (I6).

@@ -150,6 +150,52 @@ static void a_fill_brings_free_neighbours(void **state)
 	sm__tlb_free(tlb);
 }
 
+static unsigned hits(struct sm_tlb *tlb, sm_addr from, unsigned n)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		found += !!sm_translate(tlb, from + i * PAGE, SM_ACCESS_READ);
+	return found;
+}
+
+/* A guest that goes through memory in order gets 16 pages a fill, though other pages are in their
+ * places; two streams that share their places do not drive out each other. */
+static void a_stream_takes_places(void **state)
+{
+	const sm_addr other = BASE + SM_TLB_ENTRIES * PAGE, apart = BASE + 100 * PAGE;
+	struct sm_tlb *tlb = sm__tlb_new(&a.mm->tlb, 12, NULL);
+
+	(void)state;
+	for (unsigned i = 0; i < 48; i++) {
+		put8(&a, BASE + i * PAGE, i);
+		put8(&a, other + i * PAGE, i);
+		put8(&a, apart + i * PAGE, i);
+	}
+	sm_tlb_run(tlb);
+	for (unsigned i = 0; i < 48; i += 16)
+		assert_non_null(fill(tlb, other + i * PAGE, SM_ACCESS_READ));
+	assert_int_equal(hits(tlb, other, 48), 48);
+	/* one page says nothing; the next one after it does */
+	assert_non_null(fill(tlb, BASE, SM_ACCESS_READ));
+	assert_int_equal(hits(tlb, other, 48), 47);
+	assert_non_null(fill(tlb, BASE + PAGE, SM_ACCESS_READ));
+	assert_int_equal(hits(tlb, BASE, 48), 16);
+	assert_int_equal(hits(tlb, other, 48), 32);
+	/* between two fills of a stream there may be one of another */
+	assert_non_null(fill(tlb, apart + 5 * PAGE, SM_ACCESS_READ));
+	assert_non_null(fill(tlb, BASE + 16 * PAGE, SM_ACCESS_READ));
+	assert_int_equal(hits(tlb, BASE, 48), 32);
+	/* in the same places */
+	for (unsigned i = 32; i < 40; i++) {
+		assert_non_null(fill(tlb, BASE + i * PAGE, SM_ACCESS_READ));
+		assert_non_null(fill(tlb, other + i * PAGE, SM_ACCESS_READ));
+	}
+	assert_int_equal(hits(tlb, other + 32 * PAGE, 16), 8);
+	sm_tlb_stop(tlb);
+	sm__tlb_free(tlb);
+}
+
 /* I2, I6: what came along goes like what was asked for. */
 static void neighbours_are_shot_down(void **state)
 {
@@ -283,6 +329,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_fill_brings_free_neighbours),
+		T(a_stream_takes_places),
 		T(neighbours_are_shot_down),
 		T(it_hits_only_what_the_entry_allows),
 		T(a_library_call_parks_and_a_fill_resumes),
