@@ -70,7 +70,7 @@ static unsigned int store_until_done(struct map *m, uint64_t first, uint64_t las
 		if (!ret)
 			break;
 		assert_int_equal(ret, -ENOMEM);
-		assert_int_equal(c.state, SM_CURSOR_ERROR);
+		assert_true(sm_cursor_is_error(&c));
 		assert_int_equal(c.error, -ENOMEM);
 		assert_true(c.index == first && c.last == last);
 		assert_null(sm_cursor_next(&c, UINT64_MAX));

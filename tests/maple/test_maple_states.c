@@ -295,6 +295,22 @@ static void test_dump(void **state)
 	assert_non_null(strstr(text, "1000\\l1500"));
 }
 
+static void test_reset(void **state)
+{
+	struct sm_cursor cur;
+
+	(void)state;
+	sm_cursor_init(&cur, &tree, 0x2100, 0x2100);
+	assert_false(sm_cursor_is_active(&cur));
+	EXPECT(cur, sm_cursor_walk(&cur), &b, 0x2000, 0x2500, ACTIVE);
+	assert_true(sm_cursor_is_active(&cur));
+	assert_false(sm_cursor_is_error(&cur));
+	sm_cursor_reset(&cur); /* the range stays, the place does not */
+	assert_false(sm_cursor_is_active(&cur));
+	EXPECT(cur, sm_cursor_find(&cur, UINT64_MAX), &b, 0x2000, 0x2500, ACTIVE);
+	EXPECT(cur, sm_cursor_find(&cur, UINT64_MAX), &c, 0x3000, 0x3500, ACTIVE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,7 +319,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),	  cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_empty),	  cmocka_unit_test(test_store_keeps_place),
 		cmocka_unit_test(test_arguments), cmocka_unit_test(test_whole_tree_calls),
-		cmocka_unit_test(test_dump),
+		cmocka_unit_test(test_dump),	  cmocka_unit_test(test_reset),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
