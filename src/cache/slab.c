@@ -79,24 +79,24 @@ static size_t take_objects(const struct sm__slab_class *class, struct sm__slab *
 	return got;
 }
 
-static void todo_push(struct sm__slab_node *node, struct sm__slab *slab)
+static void back_push(struct sm__slab_node *node, struct sm__slab *slab)
 {
-	struct sm__slab *head = atomic_load_explicit(&node->todo, memory_order_relaxed);
+	struct sm__slab *head = atomic_load_explicit(&node->back, memory_order_relaxed);
 
 	do {
-		slab->todo_next = head;
-		/* release: pairs with the acquire exchange in todo_drain */
+		slab->back_next = head;
+		/* release: pairs with the acquire exchange in back_drain */
 	} while (!atomic_compare_exchange_weak_explicit(
-		&node->todo, &head, slab, memory_order_release, memory_order_relaxed));
+		&node->back, &head, slab, memory_order_release, memory_order_relaxed));
 }
 
-static void full_to_todo(struct sm__slab_class *class, struct sm__slab *slab)
+static void full_to_back(struct sm__slab_class *class, struct sm__slab *slab)
 {
 	uint32_t full = SM__SLAB_FULL;
 
 	if (atomic_compare_exchange_strong_explicit(&slab->state, &full, SM__SLAB_BACK,
 						    memory_order_seq_cst, memory_order_seq_cst))
-		todo_push(&class->node[slab->node], slab);
+		back_push(&class->node[slab->node], slab);
 }
 
 /* Says FULL, or BACK where an object came back meanwhile (I3). */
@@ -105,7 +105,7 @@ static void make_full(struct sm__slab_class *class, struct sm__slab *slab)
 	set_state(slab, SM__SLAB_FULL);
 	sm__delay();
 	if (slab_has_free(class, slab))
-		full_to_todo(class, slab);
+		full_to_back(class, slab);
 }
 
 /* Node lock held. */
@@ -122,16 +122,16 @@ static void unlist_partial(struct sm__slab_node *node, struct sm__slab *slab)
 	node->nr_partial--;
 }
 
-static void todo_drain(struct sm__slab_node *node)
+static void back_drain(struct sm__slab_node *node)
 {
 	struct sm__slab *slab, *next;
 
-	if (!atomic_load_explicit(&node->todo, memory_order_relaxed))
+	if (!atomic_load_explicit(&node->back, memory_order_relaxed))
 		return;
 	/* acquire: pairs with the release of the pushers */
-	slab = atomic_exchange_explicit(&node->todo, NULL, memory_order_acquire);
+	slab = atomic_exchange_explicit(&node->back, NULL, memory_order_acquire);
 	for (; slab; slab = next) {
-		next = slab->todo_next;
+		next = slab->back_next;
 		list_partial(node, slab);
 	}
 }
@@ -142,7 +142,7 @@ static bool node_lock(struct sm__slab_node *node, bool may_wait)
 		sm__spin_lock(&node->lock);
 	else if (!sm__spin_trylock(&node->lock))
 		return false;
-	todo_drain(node);
+	back_drain(node);
 	return true;
 }
 
@@ -318,7 +318,7 @@ size_t sm__slab_alloc(struct sm__slab_class *class, unsigned int n, size_t want,
 		} else {
 			/* busy, and we may not wait: the stack takes it as if it had been full */
 			set_state(slab, SM__SLAB_BACK);
-			todo_push(node, slab);
+			back_push(node, slab);
 		}
 	}
 	/* Short of memory: what other nodes have lying about is better than nothing. */
@@ -369,7 +369,7 @@ static void free_bits(struct sm__slab_class *class, struct sm__slab *slab, unsig
 		      (unsigned long long)(old & bits), w, (void *)slab);
 	sm__delay();
 	if (sm__unlikely(atomic_load_explicit(&slab->state, memory_order_seq_cst) == SM__SLAB_FULL))
-		full_to_todo(class, slab);
+		full_to_back(class, slab);
 	if (sm__unlikely((old | bits) == word_mask(class, w)) && slab_is_empty(class, slab))
 		retire_empty(class, slab);
 }

@@ -55,7 +55,7 @@ struct sm__slab {
 	/* what allocation and free touch */
 	_Atomic uint64_t free[SM__SLAB_WORDS]; /* A, I1 */
 	struct sm__list link;	    /* N: partial or empty list; O: a CPU's partial list */
-	struct sm__slab *todo_next; /* O: whoever moved it to BACK; then the stack */
+	struct sm__slab *back_next; /* O: whoever moved it to BACK; then the stack */
 	_Atomic uint32_t state;	    /* A, I2 */
 	uint16_t node;		    /* fixed */
 	uint16_t index;		    /* fixed: in its chunk */
@@ -91,7 +91,7 @@ struct sm__slab_node {
 	struct sm__list empty;		 /* N */
 	struct sm__list chunks;		 /* N */
 	unsigned int nr_chunks;		 /* N */
-	_Atomic(struct sm__slab *) todo; /* A: slabs that were full and got an object back */
+	_Atomic(struct sm__slab *) back; /* A: slabs that were full and got an object back */
 } __attribute__((aligned(SM__CACHELINE)));
 
 /* What one class of slabs is made of; all fixed after sm__slab_class_init. */
