@@ -258,8 +258,8 @@ static struct sm__table *new_table(void)
 		{ .key = "change", .align = SM__RIGHT },
 		{ .key = "new", .align = SM__RIGHT },
 		{ .key = "unit" },
-		{ .key = "p", .title = "sure" },
-		{ .key = "verdict", .title = "is" },
+		{ .key = "mark" },
+		{ .key = "verdict" },
 		{ .key = "old_ratio", .title = "old ratio", .align = SM__RIGHT },
 		{ .key = "new_ratio", .title = "new ratio", .align = SM__RIGHT },
 	};
