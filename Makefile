@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 help:
 	@echo 'make demo        build, replay a real recording, print the table'
 	@echo 'make check       build and pass the tests (debug, asan, tsan)'
-	@echo 'make check-long  the model tests at full length'
+	@echo 'make check-long  the model tests and proofs at full length'
 	@echo 'make torture     the torture programs for an hour'
 	@echo 'make bench       every benchmark, with the running kernel beside it'
 	@echo 'make install     install under PREFIX (default /usr/local), DESTDIR honoured'

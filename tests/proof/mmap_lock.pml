@@ -19,8 +19,8 @@
  * the state; 3 a waiter that gives up wakes nobody; 4 readers are let in beside a writer; 5 who was pending
  * goes to sleep and leaves the bit behind.
  *
- * expect: no errors
- * expect-with -DWRITERS=1 -DREADERS=2: no errors
+ * expect-long: no errors
+ * expect-long -DWRITERS=1 -DREADERS=2: no errors
  * expect-with -DWRITERS=3 -DREADERS=0 -DROUNDS=1 -DPATIENT=1: no errors
  * expect-with -DPEND=1 -DROUNDS=1: no errors
  * expect-with -DPEND=1 -DROUNDS=1 -DWRITERS=1 -DREADERS=2: no errors
