@@ -8,11 +8,16 @@
 #include "space/space.h"
 #include "space/vma_lock.h"
 
-#include <string.h>
-
 struct sums {
 	uint64_t count, total, data, exec, stack, locked, accounted;
 };
+
+static bool says_the_same(const struct sm__shown *a, const struct sm__shown *b)
+{
+	return a->value.node == b->value.node && a->start == b->start && a->end == b->end &&
+	       sm__shown_flags(a) == sm__shown_flags(b) && a->pgoff == b->pgoff &&
+	       a->file == b->file && a->tag == b->tag && a->name == b->name;
+}
 
 /* What readers without a lock see: vma.h I2. */
 static const char *check_word(struct sm_space *s, const struct sm__vma *v)
@@ -30,9 +35,9 @@ static const char *check_word(struct sm_space *s, const struct sm__vma *v)
 			       ? NULL
 			       : "a word differs from its VMA";
 	sm__show(v, &now);
-	return found.word != (uintptr_t)&v->shown->value || memcmp(&now, v->shown, sizeof(now))
-		       ? "a record differs from its VMA"
-		       : NULL;
+	return found.word == (uintptr_t)&v->shown->value && says_the_same(&now, v->shown)
+		       ? NULL
+		       : "a record differs from its VMA";
 }
 
 static const char *check_vma(struct sm_space *s, const struct sm__vma *v)

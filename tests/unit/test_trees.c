@@ -41,7 +41,7 @@ static struct area *new_area(unsigned int first, unsigned int last, struct sm__r
 	a->value.node = &a->node;
 	a->first = first;
 	a->last = last;
-	a->word = SM__WORD_BITS && sm__random_below(r, 2)
+	a->word = SM__WORD_BITS > 0 && sm__random_below(r, 2)
 			  ? sm__word_direct(&a->node, sm__random_below(r, 1u << SM__WORD_BITS))
 			  : (uintptr_t)&a->value;
 	return a;
@@ -260,7 +260,7 @@ static void test_words(void **state)
 	static struct area areas[4];
 
 	(void)state;
-	for (unsigned int i = 0; SM__WORD_BITS && i < 4; i++) {
+	for (unsigned int i = 0; SM__WORD_BITS > 0 && i < 4; i++) {
 		areas[i].value.node = &areas[i].node;
 		assert_false(sm__word_is_direct((uintptr_t)&areas[i].value));
 		assert_ptr_equal(sm__word_node((uintptr_t)&areas[i].value), &areas[i].node);
