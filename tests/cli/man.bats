@@ -73,3 +73,29 @@ pages() {
 		grep -q "samara-$command" "$SAMARA_SOURCE_DIR/docs/man/samara.1.scd"
 	done
 }
+
+@test "the JSON of replay has the members that its page names, and no others" {
+	cat >"$BATS_TEST_TMPDIR/log" <<-END
+		100 mmap(NULL, 8192, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f0000000000
+		100 mprotect(0x7f0000000000, 4096, PROT_NONE) = -1 EACCES (Permission denied)
+	END
+	run "$SAMARA" replay --threads 1 --json "$BATS_TEST_TMPDIR/a.json" "$BATS_TEST_TMPDIR/log"
+	[ "$status" -eq 1 ]
+	python3 - "$BATS_TEST_TMPDIR/a.json" "$SAMARA_SOURCE_DIR/docs/man/samara-replay.1.scd" <<-'END'
+		import json, re, sys
+		made = set()
+		def walk(value, under):
+		    if isinstance(value, dict):
+		        for key, inner in value.items():
+		            if under not in ("by_call", "differences"):  # keys that are values
+		                made.add(key)
+		            walk(inner, key)
+		    elif isinstance(value, list):
+		        for inner in value:
+		            walk(inner, under)
+		walk(json.load(open(sys.argv[1])), None)
+		page = open(sys.argv[2]).read()
+		named = set(re.findall(r'"([a-z]\w*)"', page[page.index("# JSON"):]))
+		assert made == named, made ^ named
+	END
+}
