@@ -23,6 +23,8 @@
 #ifndef SM_MEMORY_MM_H
 #define SM_MEMORY_MM_H
 
+#include "base/delay.h"
+#include "base/rcu.h"
 #include "memory/frame.h"
 #include "memory/pte.h"
 #include "memory/tlb.h"
@@ -142,10 +144,10 @@ struct sm__pt_near {
 };
 int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
 		     struct sm__slot *slot);
-/* Only if that table is remembered and still linked: then without a walk. */
-bool sm__pt_lock_known(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
-		       struct sm__slot *slot);
-void sm__pt_unlock(struct sm__slot *slot);
+static inline void sm__pt_unlock(struct sm__slot *slot)
+{
+	sm__spin_unlock(&slot->table->table.lock);
+}
 /* The table, locked, has been unlinked. It is freed after a grace period that begins later. */
 static inline void sm__pt_died(struct sm__mm *mm, struct sm__frame *table)
 {
@@ -161,6 +163,33 @@ void sm__pt_set(struct sm__mm *mm, struct sm__slot *slot, _Atomic uint64_t *entr
  * Context: the table is locked, the caller's TLB parked. Return: what the entry is now.
  */
 sm__pte sm__pt_freeze(struct sm__mm *mm, struct sm__slot *slot, sm_addr addr, sm__pte e);
+/*
+ * The table that is remembered, if it is at addr and still linked, is locked without a walk. If deaths
+ * has not changed inside the read section, the table had not been freed when the section began, and
+ * cannot be before it ends.
+ */
+static inline bool sm__pt_lock_known(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
+				     struct sm__slot *slot)
+{
+	bool linked = false;
+
+	if (!near->table || near->base != SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1)))
+		return false;
+	sm__rcu_read_lock();
+	/* acquire: pairs with the release in sm__pt_died */
+	if (atomic_load_explicit(&mm->deaths, memory_order_acquire) == near->deaths) {
+		sm__delay();
+		sm__spin_lock(&near->table->table.lock);
+		linked = !near->table->table.dead;
+		if (!linked)
+			sm__spin_unlock(&near->table->table.lock);
+	}
+	sm__rcu_read_unlock();
+	slot->table = near->table;
+	slot->entry = near->entries + sm__pt_index(mm, addr, 0);
+	slot->level = 0;
+	return linked;
+}
 /* n entries that were 0 have been stored (I1). */
 static inline void sm__pt_filled(struct sm__mm *mm, struct sm__slot *slot, unsigned n)
 {

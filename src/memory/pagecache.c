@@ -70,27 +70,6 @@ static struct sm__pages_node *new_node(unsigned shift)
 	return n;
 }
 
-/* The slot of index, or NULL where the tree does not reach. */
-_Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index)
-{
-	/* acquire, twice: pairs with the release that linked the node */
-	uintptr_t root = atomic_load_explicit(&pages->root, memory_order_acquire);
-	struct sm__pages_node *n = sm__root_node(root);
-	unsigned shift = sm__root_shift(root);
-
-	if (!n || index >> shift >> SM__NODE_BITS)
-		return NULL;
-	for (;; shift -= SM__NODE_BITS) {
-		_Atomic uintptr_t *slot = &n->slot[index >> shift & (SM__NODE_SLOTS - 1)];
-
-		if (!shift)
-			return slot;
-		n = (struct sm__pages_node *)atomic_load_explicit(slot, memory_order_acquire);
-		if (!n)
-			return NULL;
-	}
-}
-
 /* The slot of index, made. Context: pages->lock held. NULL: no memory. */
 static _Atomic uintptr_t *make_slot(struct sm__pages *pages, uint64_t index)
 {

@@ -123,7 +123,25 @@ bool sm__pages_is_ready(struct sm__pages *pages, uint64_t index);
 void sm__pages_mark_ready(struct sm__pages *pages, uint64_t index, uint32_t pfn);
 /* The slot of index, or NULL; those of the aligned SM__NODE_SLOTS around it lie beside it. Stays
  * valid as long as the object (I6). */
-_Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index);
+static inline _Atomic uintptr_t *sm__pages_slot(struct sm__pages *pages, uint64_t index)
+{
+	/* acquire, twice: pairs with the release that linked the node */
+	uintptr_t root = atomic_load_explicit(&pages->root, memory_order_acquire);
+	struct sm__pages_node *n = sm__root_node(root);
+	unsigned shift = sm__root_shift(root);
+
+	if (!n || index >> shift >> SM__NODE_BITS)
+		return NULL;
+	for (;; shift -= SM__NODE_BITS) {
+		_Atomic uintptr_t *slot = &n->slot[index >> shift & (SM__NODE_SLOTS - 1)];
+
+		if (!shift)
+			return slot;
+		n = (struct sm__pages_node *)atomic_load_explicit(slot, memory_order_acquire);
+		if (!n)
+			return NULL;
+	}
+}
 static inline bool sm__page_is_ready(uint32_t flags)
 {
 	return (flags & (SM__F_UPTODATE | SM__F_ERROR | SM__F_POISON | SM__F_GONE)) ==

@@ -166,33 +166,6 @@ int sm__pt_lock(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slo
 	return lock_level(mm, addr, 0, make, slot);
 }
 
-/*
- * A table that is still linked is locked without a walk. If deaths has not changed inside the read
- * section, the table had not been freed when the section began, and cannot be before it ends.
- */
-bool sm__pt_lock_known(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
-		       struct sm__slot *slot)
-{
-	bool linked = false;
-
-	if (!near->table || near->base != SM__ALIGN_DOWN(addr, sm__pt_span(mm, 1)))
-		return false;
-	sm__rcu_read_lock();
-	/* acquire: pairs with the release in sm__pt_died */
-	if (atomic_load_explicit(&mm->deaths, memory_order_acquire) == near->deaths) {
-		sm__delay();
-		sm__spin_lock(&near->table->table.lock);
-		linked = !near->table->table.dead;
-		if (!linked)
-			sm__spin_unlock(&near->table->table.lock);
-	}
-	sm__rcu_read_unlock();
-	slot->table = near->table;
-	slot->entry = near->entries + sm__pt_index(mm, addr, 0);
-	slot->level = 0;
-	return linked;
-}
-
 int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
 		     struct sm__slot *slot)
 {
@@ -215,11 +188,6 @@ int sm__pt_lock_near(struct sm__mm *mm, sm_addr addr, struct sm__pt_near *near,
 int sm__pt_lock_pmd(struct sm__mm *mm, sm_addr addr, bool make, struct sm__slot *slot)
 {
 	return lock_level(mm, addr, 1, make, slot);
-}
-
-void sm__pt_unlock(struct sm__slot *slot)
-{
-	sm__spin_unlock(&slot->table->table.lock);
 }
 
 /* Unlinks the table of level `level` at addr if it is empty. True: its parent may be empty now. */
