@@ -392,6 +392,29 @@ static int install(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
 	return SM__PAGE_DONE;
 }
 
+/* ---------------------------------------------------------------- translations */
+
+/* What an entry lets a TLB do: a write only with D set, anything only with A. */
+static unsigned tlb_perms(sm__pte e)
+{
+	unsigned perms = 0;
+
+	if ((e & (SM__PTE_P | SM__PTE_U | SM__PTE_A)) != (SM__PTE_P | SM__PTE_U | SM__PTE_A))
+		return 0;
+	perms = SM_ACCESS_READ;
+	if ((e & (SM__PTE_W | SM__PTE_D)) == (SM__PTE_W | SM__PTE_D))
+		perms |= SM_ACCESS_WRITE;
+	if (!(e & SM__PTE_NX))
+		perms |= SM_ACCESS_EXEC;
+	return perms;
+}
+
+static char *host_of(struct sm__mm *mm, sm__pte e, unsigned level, sm_addr addr)
+{
+	return (char *)sm__frame_ptr(mm->pool, sm__pte_pfn(e)) +
+	       (addr & (sm__pt_span(mm, level) - 1));
+}
+
 /* ---------------------------------------------------------------- the fault */
 
 /* The entry without a lock; the first time the caller may have looked already. */
@@ -458,42 +481,36 @@ static int perform(struct sm__page_fault *pf)
 	return out;
 }
 
+/*
+ * The page goes into the TLB, unless the fault had to wait: what the entry said may have been taken
+ * away since, and the TLB, which was parked, not asked.
+ */
+static void enter(struct sm__page_fault *pf, struct sm_tlb *tlb)
+{
+	unsigned perms = tlb_perms(pf->entry);
+
+	pf->host = NULL;
+	if (!sm__tlb_runs(tlb) || !(perms & pf->access))
+		return;
+	pf->host = host_of(pf->mm, pf->entry, 0, pf->addr);
+	sm__tlb_insert(tlb, pf->addr, pf->host, perms);
+	sm__tlb_note(tlb, pf->addr & tlb->page_mask, 1);
+	tlb->fills++;
+}
+
 enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf)
 {
-	struct sm__pt_near near;
+	struct sm__pt_near none = { .table = NULL };
 	int out;
 
-	if (sm__likely(pf->near))
-		return (enum sm__page_outcome)perform(pf);
-	near.table = NULL;
-	pf->near = &near;
+	pf->near = pf->tlb ? sm__tlb_near(pf->tlb) : &none;
 	out = perform(pf);
-	pf->near = NULL;
+	if (pf->tlb && out == SM__PAGE_DONE)
+		enter(pf, pf->tlb);
 	return (enum sm__page_outcome)out;
 }
 
 /* ---------------------------------------------------------------- use */
-
-/* What an entry lets a TLB do: a write only with D set, anything only with A. */
-static unsigned tlb_perms(sm__pte e)
-{
-	unsigned perms = 0;
-
-	if ((e & (SM__PTE_P | SM__PTE_U | SM__PTE_A)) != (SM__PTE_P | SM__PTE_U | SM__PTE_A))
-		return 0;
-	perms = SM_ACCESS_READ;
-	if ((e & (SM__PTE_W | SM__PTE_D)) == (SM__PTE_W | SM__PTE_D))
-		perms |= SM_ACCESS_WRITE;
-	if (!(e & SM__PTE_NX))
-		perms |= SM_ACCESS_EXEC;
-	return perms;
-}
-
-static char *host_of(struct sm__mm *mm, sm__pte e, unsigned level, sm_addr addr)
-{
-	return (char *)sm__frame_ptr(mm->pool, sm__pte_pfn(e)) +
-	       (addr & (sm__pt_span(mm, level) - 1));
-}
 
 /*
  * Up to n pages beside page in one direction, as far as their entries translate: these lie in one or
@@ -554,22 +571,6 @@ void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_a
 		tlb->fills++;
 	}
 	sm__rcu_read_unlock();
-	return host;
-}
-
-void *sm__mm_enter(const struct sm__page_fault *pf)
-{
-	struct sm_tlb *tlb = pf->tlb;
-	unsigned perms = tlb_perms(pf->entry);
-	void *host;
-
-	/* It has waited: what the entry said may have been taken away, and the TLB not asked. */
-	if (!sm__tlb_runs(tlb) || !(perms & pf->access))
-		return NULL;
-	host = host_of(pf->mm, pf->entry, 0, pf->addr);
-	sm__tlb_insert(tlb, pf->addr, host, perms);
-	sm__tlb_note(tlb, pf->addr & tlb->page_mask, 1);
-	tlb->fills++;
 	return host;
 }
 

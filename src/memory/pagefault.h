@@ -32,6 +32,8 @@ struct sm__page_fault {
 	uint64_t index;		 /* page of the object at addr */
 
 	bool major; /* out: had to read */
+	/* out, with tlb: where the page is, when tlb has got it: it has run since before the fault */
+	void *host;
 
 	/*
 	 * In, with peeked: the entry as the fill has just read it; out, when done: as it allows the
@@ -39,16 +41,16 @@ struct sm__page_fault {
 	 */
 	bool peeked;
 	sm__pte entry;
-	struct sm_tlb *tlb;	  /* NULL, or the thread's own, for which the page is wanted */
-	struct sm__pt_near *near; /* the table at addr, if it is known */
+	struct sm_tlb *tlb; /* NULL, or the thread's own, for which the page is wanted */
 
 	/* between prepare and install */
-	uint32_t fresh;		 /* a frame for a private copy */
-	uint32_t source;	 /* of the object, to copy from */
-	bool map_object;	 /* enter pages of the object */
-	_Atomic uintptr_t *slot; /* where the object has the page; with map_object */
-	uint64_t size;		 /* of the object in pages; with map_object */
-	bool must_copy;		 /* found shared under the lock */
+	struct sm__pt_near *near; /* the table at addr, if it is known */
+	uint32_t fresh;		  /* a frame for a private copy */
+	uint32_t source;	  /* of the object, to copy from */
+	bool map_object;	  /* enter pages of the object */
+	_Atomic uintptr_t *slot;  /* where the object has the page; with map_object */
+	uint64_t size;		  /* of the object in pages; with map_object */
+	bool must_copy;		  /* found shared under the lock */
 };
 
 /* Context: no lock of memory, no RCU section; may wait for TLBs with one table locked (COW). */
@@ -61,8 +63,6 @@ enum sm__page_outcome sm__mm_fault(struct sm__page_fault *pf);
  */
 void *sm__mm_fill(struct sm__mm *mm, struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
 		  sm__pte *seen);
-/* The same from the entry that a fault has made, if pf->tlb has been running since before it began. */
-void *sm__mm_enter(const struct sm__page_fault *pf);
 
 /*
  * Host address of addr with the table locked, so that nobody can take the page away: for copies and

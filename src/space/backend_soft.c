@@ -366,7 +366,6 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	pf.pages = NULL;
 	pf.index = 0;
 	pf.tlb = f->tlb;
-	pf.near = f->tlb ? sm__tlb_near(f->tlb) : NULL;
 	pf.peeked = f->tlb && !f->tries && f->under_vma;
 	pf.entry = f->seen;
 	if (v->file) {
@@ -382,7 +381,7 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 	}
 	out = sm__mm_fault(&pf);
 	if (f->tlb && out == SM__PAGE_DONE)
-		f->host = sm__mm_enter(&pf);
+		f->host = pf.host;
 	return translate(f, &pf, out);
 }
 
