@@ -11,12 +11,13 @@
  * G1 When a call that takes a mapping or a permission away (munmap, mprotect, madvise, fork,
  *    mremap, a copy on write) returns, no TLB translates with what was taken, and only then are
  *    frames freed.
- * G2 Such a call waits for running TLBs: each acknowledges at sm_tlb_checkpoint, or leaves running.
- *    It never waits for idle or parked ones. Guest code that can run long without a checkpoint
- *    needs the space's kick.
+ * G2 Such a call waits for running TLBs: each acknowledges at sm_tlb_checkpoint or sm_tlb_fill, or
+ *    leaves running. It never waits for idle or parked ones. Guest code that can run long without
+ *    either needs the space's kick.
  * G3 Every call into the library parks the TLB that runs on the calling thread, so no thread waits
- *    for a lock while others wait for its TLB. Host pointers got before the call are void after it;
- *    sm_translate knows (it misses), and sm_tlb_fill resumes.
+ *    for a lock while others wait for its TLB; sm_tlb_fill parks it only if it has to wait. Host
+ *    pointers got before the call are void after it; sm_translate knows (it misses), and sm_tlb_fill
+ *    resumes.
  * G4 Guest code itself must not wait for another thread in a way the other's library call could
  *    depend on: leave running (sm_tlb_stop) before blocking.
  *
@@ -112,10 +113,12 @@ static inline void *sm_translate(const struct sm_tlb *tlb, sm_addr addr, enum sm
 }
 
 /*
- * Brings a translation in, with a page fault where it takes one, and resumes a parked TLB.
+ * Brings a translation in, with a page fault where it takes one, and resumes a parked TLB. Pages
+ * beside it come along where that costs next to nothing.
  * out: the host address as of sm_translate, when the result says so (error 0, signo 0).
  * Return: as sm_fault; error -EINVAL when the TLB is idle.
  * Context: the thread of the TLB; may sleep (parked meanwhile).
+ * Cost: 10 to 20 ns when the page is there; a fault that waits for nothing, some 80 ns and the page.
  */
 SM_API struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access,
 					  void **out);

@@ -39,6 +39,8 @@ struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_acc
 	for (;;) {
 		if (!sm__tlb_resume(tlb))
 			return (struct sm_fault_result){ .error = -EINVAL, .addr = addr };
+		/* A guest that faults often and checks in seldom: nobody waits longer for it. */
+		sm_tlb_checkpoint(tlb);
 		*out = sm__mm_fill(mm, tlb, addr, access, &seen);
 		if (*out)
 			break;
