@@ -278,10 +278,10 @@ enum sm_vm_flags {
 	SM_VM_MAYEXEC = 1 << 6,
 	SM_VM_MAYSHARE = 1 << 7, /* mapped with MAP_SHARED */
 	SM_VM_GROWSDOWN = 1 << 8,
-	SM_VM_PFNMAP = 1 << 9, /* device range */
+	SM_VM_NOHUGEPAGE = 1 << 9,
 	SM_VM_LOCKED = 1 << 10,
 	SM_VM_LOCKONFAULT = 1 << 11,
-	SM_VM_IO = 1 << 12,
+	SM_VM_HUGEPAGE = 1 << 12,
 	SM_VM_SEQ_READ = 1 << 13,
 	SM_VM_RAND_READ = 1 << 14,
 	SM_VM_DONTCOPY = 1 << 15,
@@ -291,8 +291,9 @@ enum sm_vm_flags {
 	SM_VM_HUGETLB = 1 << 19,
 	SM_VM_DONTDUMP = 1 << 20,
 	SM_VM_WIPEONFORK = 1 << 21,
-	SM_VM_HUGEPAGE = 1 << 22,
-	SM_VM_NOHUGEPAGE = 1 << 23,
+	/* what memory seldom has: with a bit from here up a look-up reads a line more */
+	SM_VM_IO = 1 << 22,
+	SM_VM_PFNMAP = 1 << 23, /* device range */
 	SM_VM_MERGEABLE = 1 << 24,
 	SM_VM_DROPPABLE = 1 << 25,
 	SM_VM_SEALED = 1 << 26,
