@@ -200,7 +200,7 @@ SM_API void sm_cache_free_bulk(struct sm_cache *c, size_t n, void *const *in);
  * the caller, one thread at a time, until sm_sheaf_return.
  *
  * Context: may map memory. Not in a signal handler.
- * Return: the sheaf, or NULL when memory is exhausted (nothing is held then).
+ * Return: the sheaf, or NULL when memory is exhausted or n is above 65535 (nothing is held then).
  */
 SM_API struct sm_sheaf *sm_cache_borrow(struct sm_cache *c, size_t n)
 	__attribute__((warn_unused_result));

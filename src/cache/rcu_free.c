@@ -244,6 +244,7 @@ static unsigned int age_cache(struct sm_cache *c, int64_t now)
 	for (unsigned int i = 0; i < c->cpus; i++) {
 		struct sm__slot *slot = &c->slots[i];
 		struct sm__held held;
+		unsigned int left;
 		int64_t age;
 
 		if (!atomic_load_explicit(&slot->rcu_free, memory_order_relaxed))
@@ -257,8 +258,7 @@ static unsigned int age_cache(struct sm_cache *c, int64_t now)
 			continue;
 		}
 		/* The coarse clock may lag by a tick of 4 ms. */
-		unsigned int left = (unsigned int)((int64_t)c->rcu_age_ms - age) + 4;
-
+		left = (unsigned int)((int64_t)c->rcu_age_ms - age) + 4;
 		next = next && next < left ? next : left;
 	}
 	return next;
