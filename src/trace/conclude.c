@@ -22,7 +22,10 @@ static int infer(struct sm__recording *rec, const struct sm__model *m, const str
 	struct sm__mm *mm = &rec->mms[origin_of(rec, c->mm)];
 	bool is_stack = !strcmp(sm__recording_string(rec, c->string), "[stack]");
 	sm_addr at = e.start;
-	size_t i = sm__occupancy_find(&m->occupancy, e.start);
+	size_t i;
+
+	e.end = e.end < SM__TRACE_TOP ? e.end : SM__TRACE_TOP;
+	i = sm__occupancy_find(&m->occupancy, e.start);
 
 	while (at < e.end) {
 		bool more = i < m->occupancy.n && m->occupancy.spans[i].start < e.end;

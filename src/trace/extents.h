@@ -10,6 +10,8 @@
 #include "base/base.h"
 
 #define SM__TRACE_PAGE 4096ull
+/* End of the addresses of a program, four levels of page tables: what lies above is not for spaces. */
+#define SM__TRACE_TOP  0x7ffffffff000ull
 
 struct sm__extent {
 	sm_addr start, end;

@@ -118,6 +118,8 @@ static int start_from_block(struct sm__recording *rec, struct sm__mm *mm, struct
 		const struct sm__initial *map = &mm->initial[i];
 		const char *name = sm__recording_string(rec, map->string);
 
+		if (map->end > SM__TRACE_TOP)
+			continue;
 		r = sm__occupy(&m->occupancy, map->start, map->end, SM__MAPPED, NULL);
 		if (!is_special(name) && map->end > mm->base)
 			mm->base = map->end;

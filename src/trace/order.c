@@ -58,6 +58,12 @@ struct search {
 	unsigned budget;
 };
 
+/* A damaged recording may name any address. */
+static bool is_below_top(sm_addr start, uint64_t len)
+{
+	return start <= SM__TRACE_TOP && len <= SM__TRACE_TOP - start;
+}
+
 /* Top of the search and start of the heap, from the first calls that show them. */
 static void find_bases(struct search *s)
 {
@@ -65,9 +71,11 @@ static void find_bases(struct search *s)
 		const struct sm__call *c = &s->rec->calls[s->by_ret[i]];
 		struct sm__mm *mm = &s->rec->mms[c->mm];
 
-		if (!mm->base && c->call == SM_SYS_MMAP && !c->args[0] && sm__call_is_placed(c))
+		if (!mm->base && c->call == SM_SYS_MMAP && !c->args[0] && sm__call_is_placed(c) &&
+		    is_below_top((sm_addr)c->result, c->args[1]))
 			mm->base = sm__page_up((sm_addr)c->result + c->args[1]);
-		if (!mm->start_brk && c->call == SM_SYS_BRK && c->result)
+		if (!mm->start_brk && c->call == SM_SYS_BRK && c->result &&
+		    is_below_top((sm_addr)c->result, 0))
 			mm->start_brk = (sm_addr)c->result;
 		if (c->new_mm != SM__NONE && s->rec->mms[c->new_mm].origin == SM__MM_FORK) {
 			s->rec->mms[c->new_mm].base = mm->base;

@@ -6,6 +6,8 @@
  *    file systems do it. What a real file would refuse is not refused here (SM__WHY_FILE).
  * I2 An address that the recorded kernel chose is taken after the library's own search has run, if
  *    it is free here.
+ * I3 What the recorded kernel refused for want of memory does not stay mapped here, or everything that
+ *    was placed later would lie elsewhere.
  */
 #include "trace/perform.h"
 #include "trace/extents.h"
@@ -19,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MINCORE_PAGES_MAX = 1 << 24 };
+enum { MINCORE_PAGES_MAX = 1 << 24, TOUCH_PAGES_MAX = 1 << 18 /* of one call: 1 GiB */ };
 
 static uint64_t endless(void *arg)
 {
@@ -104,6 +106,25 @@ static int warm_up(struct sm__stage *stage)
 	return at > 0 ? 0 : (int)at;
 }
 
+/* Whether the recorded program had leave to map below mmap_min_addr: it did. */
+static bool maps_low(const struct sm__recording *rec, uint64_t min_addr)
+{
+	for (size_t i = 0; i < rec->ncalls; i++) {
+		const struct sm__call *c = &rec->calls[i];
+
+		if ((c->call == SM_SYS_MMAP || c->call == SM_SYS_MREMAP) && sm__call_succeeded(c) &&
+		    (uint64_t)c->result < min_addr)
+			return true;
+	}
+	for (size_t m = 0; m < rec->nmms; m++) {
+		for (size_t i = 0; i < rec->mms[m].ninitial; i++) {
+			if (rec->mms[m].initial[i].start < min_addr)
+				return true;
+		}
+	}
+	return false;
+}
+
 int sm__stage_open(struct sm__stage *stage, const struct sm__recording *rec,
 		   const struct sm__replay_options *options)
 {
@@ -113,6 +134,10 @@ int sm__stage_open(struct sm__stage *stage, const struct sm__recording *rec,
 	*stage = (struct sm__stage){ .rec = rec, .options = options };
 	sm_host_options_init(&host);
 	host.page_size = SM__TRACE_PAGE;
+	/* The recorded machine's limits are not known; where it met one, its result says so. */
+	host.overcommit = SM_OVERCOMMIT_ALWAYS;
+	host.max_map_count = INT32_MAX;
+	stage->maps_low = maps_low(rec, host.mmap_min_addr);
 	stage->host = sm_host_create(&host, &stage->why);
 	if (!stage->host)
 		return -errno;
@@ -172,10 +197,10 @@ static int map_initial(struct sm__stage *stage, struct sm_space *space,
 	uint64_t offset = map->offset;
 	int64_t r;
 
+	if (map->end > SM__TRACE_TOP)
+		return 0; /* [vsyscall], or a damaged line */
 	if (!strcmp(name, "[heap]"))
 		return sm_brk(space, map->end) == map->end ? 0 : -ENOMEM;
-	if (!strcmp(name, "[vsyscall]"))
-		return 0; /* above the space */
 	if (map->inferred && map->string == SM__NONE)
 		file = stage->unknown;
 	else if (map->string != SM__NONE)
@@ -204,6 +229,7 @@ int sm__stage_begin(struct sm__stage *stage, uint32_t index)
 	o.limits.stack = SM_RLIM_INFINITY;
 	o.limits.memlock = SM_RLIM_INFINITY;
 	o.start_brk = mm->start_brk;
+	o.capabilities = stage->maps_low ? SM_CAP_RAWIO : 0;
 	if (mm->base)
 		o.mmap_base = mm->base;
 	space = sm_space_create(stage->host, &o, &stage->why);
@@ -213,6 +239,7 @@ int sm__stage_begin(struct sm__stage *stage, uint32_t index)
 	for (size_t i = 0; !r && i < mm->ninitial; i++)
 		r = map_initial(stage, space, &mm->initial[i]);
 	if (r) {
+		stage->why = "what was mapped before the recording cannot be mapped here";
 		sm_space_destroy(space);
 		return r;
 	}
@@ -227,11 +254,31 @@ static int64_t perform_mmap(struct sm__stage *stage, struct sm_space *space,
 {
 	struct sm_file *file = NULL;
 	uint64_t offset = c->args[5];
+	int64_t got;
 
 	if (!(c->args[3] & SM_MAP_ANONYMOUS) && c->string != SM__NONE)
 		file = stage->files[c->string];
-	return sm_mmap(space, c->args[0], c->args[1], (int)c->args[2], (int)c->args[3], file,
-		       offset);
+	got = sm_mmap(space, c->args[0], c->args[1], (int)c->args[2], (int)c->args[3], file,
+		      offset);
+	/* I3; what MAP_FIXED has replaced is lost either way */
+	if (got >= 0 && c->error && !(c->args[3] & SM_MAP_FIXED))
+		sm_munmap(space, (sm_addr)got, c->args[1]);
+	return got;
+}
+
+/* There, but not here. */
+static bool brk_was_refused(const struct sm__call *c, int64_t got)
+{
+	return c->call == SM_SYS_BRK && (sm_addr)got == c->args[0] && c->result < got;
+}
+
+static int64_t perform_brk(struct sm_space *space, const struct sm__call *c)
+{
+	sm_addr got = sm_brk(space, c->args[0]);
+
+	if (brk_was_refused(c, (int64_t)got)) /* I3 */
+		sm_brk(space, (sm_addr)c->result);
+	return (int64_t)got;
 }
 
 /* PR_SET_VMA_ANON_NAME: as the C string that strace escaped. */
@@ -345,7 +392,7 @@ static int64_t dispatch(struct sm__stage *stage, struct sm_space *space, const s
 	case SM_SYS_MREMAP:
 		return sm_mremap(space, a[0], a[1], a[2], (int)a[3], a[4]);
 	case SM_SYS_BRK:
-		return (int64_t)sm_brk(space, a[0]);
+		return perform_brk(space, c);
 	case SM_SYS_MADVISE:
 		return sm_madvise(space, a[0], a[1], (int)a[2]);
 	case SM_SYS_PROCESS_MADVISE:
@@ -446,7 +493,7 @@ uint64_t sm__touch(struct sm__stage *stage, const struct sm__call *c)
 	access = prot & SM_PROT_WRITE  ? SM_ACCESS_WRITE
 		 : prot & SM_PROT_READ ? SM_ACCESS_READ
 				       : SM_ACCESS_EXEC;
-	for (sm_addr at = e.start; at < e.end; at += SM__TRACE_PAGE) {
+	for (sm_addr at = e.start; at < e.end && n < TOUCH_PAGES_MAX; at += SM__TRACE_PAGE) {
 		struct sm_fault_result f = sm_fault(space, at, access);
 
 		n++;
@@ -504,6 +551,8 @@ bool sm__agrees(const struct sm__call *c, int64_t got, enum sm__why *why)
 		*why = SM__WHY_UNKNOWN_MAP;
 	else if (c->error && got >= 0)
 		*why = why_refused(c);
+	else if (brk_was_refused(c, got)) /* RLIMIT_DATA, overcommit, or what the recording hides */
+		*why = SM__WHY_LIMIT;
 	else
 		*why = SM__WHY_UNEXPLAINED;
 	return false;

@@ -14,6 +14,7 @@ struct sm__stage {
 	struct sm_space **spaces; /* by mm */
 	struct sm_file **files;	  /* by string */
 	struct sm_file *unknown;  /* behind inferred mappings */
+	bool maps_low;		  /* spaces may map below mmap_min_addr */
 	const char *why;	  /* the option that was refused, or NULL */
 };
 

@@ -6,6 +6,7 @@
  *   \_ tid _/ \__ time ____/ \_ relative ___/ \_nr_/ \____ ip _______/ \_ call ___________________________/
  */
 #include "trace/line.h"
+#include "trace/extents.h"
 #include "trace/scan.h"
 #include "trace/symbols.h"
 #include "base/base.h"
@@ -418,5 +419,5 @@ bool sm__maps_line(const char *p, struct sm_trace_event *ev)
 		;
 	ev->path = q > p ? p : NULL;
 	ev->path_len = (size_t)(q - p);
-	return field[0] < field[1];
+	return field[0] < field[1] && !((field[0] | field[1] | ev->args[4]) & (SM__TRACE_PAGE - 1));
 }

@@ -85,6 +85,58 @@ static void differences_are_explained(void **state)
 	      SM__WHY_ORDER, 1, NULL);
 }
 
+/* perform.c I3: what was refused there is taken away again, what was granted there is granted here. */
+static void limits_are_those_of_the_recorded_machine(void **state)
+{
+	(void)state;
+	check("1 " MMAP("8192", "0x7f0000000000") "1 mmap(NULL, 1099511627776, " RW ", " ANON
+						  ") = -1 ENOMEM (x)\n"
+						  "1 " MMAP("4096", "0x7efffffff000"),
+	      SM__WHY_LIMIT, 1, "7efffffff000-7f0000002000 rw-p 00000000 00:00 0 \n");
+	check("1 brk(NULL) = 0x555000\n1 brk(0x7f0000000000) = 0x555000\n"
+	      "1 brk(0x556000) = 0x556000\n",
+	      SM__WHY_LIMIT, 1, NULL);
+	check("1 " MMAP("70368744177664", "0x3f0000000000"), SM__WHY_LIMIT, 0, NULL);
+	check("1 mmap(NULL, 4096, " RW ", MAP_FIXED|" ANON ") = 0\n", SM__WHY_LIMIT, 0,
+	      "00000000-00001000 rw-p 00000000 00:00 0 \n");
+	check("# maps 1\n00000000-00001000 rw-p 00000000 00:00 0\n"
+	      "00400000-500000000000 rw-p 00000000 00:00 0\n1 munmap(0x400000, 4096) = 0\n",
+	      SM__WHY_LIMIT, 0, NULL);
+}
+
+/* One damaged line is one difference, never the end of the replay. */
+static void absurd_addresses_end_nothing(void **state)
+{
+	static const char *const lines[] = {
+		"1 " MMAP("4096", "0xffff000000000000"),
+		"1 " MMAP("4096", "0x123"),
+		"1 brk(NULL) = 0xffffffffff000000\n",
+		"1 brk(NULL) = 0x123\n",
+		"1 munmap(0xfffffffffffff000, 8192) = 0\n",
+		"1 mprotect(0xffff000000000000, 4096, PROT_READ) = 0\n",
+		"1 mprotect(0x7fffffffe000, 8192, PROT_READ) = 0\n",
+		"1 mremap(0xffffffff00000000, 4096, 8192, 1) = 0xffffffff00000000\n",
+		"# maps 1\nffff800000000000-ffff800000001000 rw-p 00000000 00:00 0\n",
+		"# maps 1\n7fffffff0000-800000000000 rw-p 00000000 00:00 0 [stack]\n",
+		"# maps 1\nffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n",
+	};
+	char text[512];
+
+	(void)state;
+	for (size_t i = 0; i < SM__ARRAY_SIZE(lines); i++) {
+		for (int parallel = 0; parallel < 2; parallel++) {
+			struct sm__replay_options o = { .parallel = parallel,
+							.stop_after = UINT64_MAX };
+
+			snprintf(text, sizeof(text), "%s1 " MMAP("4096", "0x7f0000000000"),
+				 lines[i]);
+			assert_int_equal(run(text, &o, &result), 0);
+			assert_true(result.calls >= 1);
+			sm__replay_result_free(&result);
+		}
+	}
+}
+
 static void every_kind_of_call(void **state)
 {
 	(void)state;
@@ -249,6 +301,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(results_are_compared),
 		cmocka_unit_test(differences_are_explained),
+		cmocka_unit_test(limits_are_those_of_the_recorded_machine),
+		cmocka_unit_test(absurd_addresses_end_nothing),
 		cmocka_unit_test(every_kind_of_call),
 		cmocka_unit_test(processes_have_their_spaces),
 		cmocka_unit_test(threads_end_alike),
