@@ -84,9 +84,11 @@ struct sm__fault {
 	void *priv[6];
 };
 
-/* sm_fault for a TLB that runs: see above. Return: the host address when the TLB has it, else NULL. */
-void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, uint64_t seen,
-		     struct sm_fault_result *r);
+/*
+ * sm_fault without leaving the guest: space, addr, access and tlb (with seen, or NULL) are filled in.
+ * f->host says afterwards whether the TLB has the page.
+ */
+void sm__fault_perform(struct sm__fault *f, struct sm_fault_result *r);
 
 struct sm__advise; /* advice.h */
 

@@ -14,8 +14,6 @@
 #include "base/thread.h"
 #include "space/vma_lock.h"
 
-#include <samara/tlb.h>
-
 #include <errno.h>
 #include <signal.h>
 
@@ -350,47 +348,46 @@ lock_vma(struct sm_space *s, sm_addr addr, enum sm_design_vma_lock form)
 	return v;
 }
 
-static inline __attribute__((always_inline)) enum outcome
-under_vma_lock_form(struct sm__fault *f, struct sm_fault_result *r, enum sm_design_vma_lock form)
+/* One copy of the look-up and the try per form: the form is a constant inside. */
+static struct sm__vma *lock_vma_of(struct sm_space *s, sm_addr addr)
+{
+	switch (s->design.vma_lock) {
+	case SM_VMA_LOCK_REFCNT:
+		return lock_vma(s, addr, SM_VMA_LOCK_REFCNT);
+	case SM_VMA_LOCK_OWN:
+		return lock_vma(s, addr, SM_VMA_LOCK_OWN);
+	case SM_VMA_LOCK_INLINE:
+		return lock_vma(s, addr, SM_VMA_LOCK_INLINE);
+	case SM_VMA_LOCK_NONE:
+		break;
+	}
+	return NULL;
+}
+
+static enum outcome under_vma_lock(struct sm__fault *f, struct sm_fault_result *r)
 {
 	struct sm_space *s = f->space;
-	struct sm__vma *v = lock_vma(s, f->addr, form);
+	struct sm__fault_counts *counts = sm__counts(s);
+	struct sm__vma *v = lock_vma_of(s, f->addr);
 	enum outcome o;
 
 	if (!v)
 		return AGAIN_UNDER_MMAP;
 	if (!design_allows(s, v, f->access)) {
-		sm__vma_end_read(v, form);
-		count(&sm__counts(s)->retry);
-		count(&sm__counts(s)->reason[SM_FALLBACK_design]);
+		sm__vma_end_read(v, s->design.vma_lock);
+		count(&counts->retry);
+		count(&counts->reason[SM_FALLBACK_design]);
 		return AGAIN_UNDER_MMAP;
 	}
 	f->vma = v;
 	f->under_vma = true;
 	o = handle(f, r);
-	sm__vma_end_read(v, form);
-	count(o == FINISHED ? &sm__counts(s)->success : &sm__counts(s)->retry);
+	sm__vma_end_read(v, s->design.vma_lock);
+	count(o == FINISHED ? &counts->success : &counts->retry);
 	return o;
 }
 
-/* One copy of the path per form: the form is a constant inside. */
-static enum outcome under_vma_lock(struct sm__fault *f, struct sm_fault_result *r)
-{
-	switch (f->space->design.vma_lock) {
-	case SM_VMA_LOCK_REFCNT:
-		return under_vma_lock_form(f, r, SM_VMA_LOCK_REFCNT);
-	case SM_VMA_LOCK_OWN:
-		return under_vma_lock_form(f, r, SM_VMA_LOCK_OWN);
-	case SM_VMA_LOCK_INLINE:
-		return under_vma_lock_form(f, r, SM_VMA_LOCK_INLINE);
-	case SM_VMA_LOCK_NONE:
-		break;
-	}
-	return AGAIN_UNDER_MMAP;
-}
-
-/* Whole: space, addr, access, tlb and seen are filled in. */
-static void perform(struct sm__fault *f, struct sm_fault_result *r)
+void sm__fault_perform(struct sm__fault *f, struct sm_fault_result *r)
 {
 	struct sm_space *s = f->space;
 	enum outcome o;
@@ -431,20 +428,6 @@ struct sm_fault_result sm_fault(struct sm_space *s, sm_addr addr, enum sm_access
 	f.access = access;
 	f.tlb = NULL;
 	f.seen = 0;
-	perform(&f, &r);
+	sm__fault_perform(&f, &r);
 	return r;
-}
-
-void *sm__fault_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_access access, uint64_t seen,
-		     struct sm_fault_result *r)
-{
-	struct sm__fault f;
-
-	f.space = tlb->space;
-	f.addr = addr;
-	f.access = access;
-	f.tlb = tlb;
-	f.seen = seen;
-	perform(&f, r);
-	return f.host;
 }

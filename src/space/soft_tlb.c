@@ -29,23 +29,28 @@ struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_acc
 {
 	struct sm__mm *mm = tlb->space->backend_state;
 	struct sm_fault_result r;
-	uint64_t seen;
+	struct sm__fault f;
 
 	*out = NULL;
+	r.flags = 0;
 	/* Not sm__thread_enter: what is looked up here needs no lock, so nothing need be parked. */
 	if (sm__unlikely(!sm__thread_attached()))
 		sm__thread_enter();
-	r.flags = 0;
 	for (;;) {
 		if (!sm__tlb_resume(tlb))
 			return (struct sm_fault_result){ .error = -EINVAL, .addr = addr };
 		/* A guest that faults often and checks in seldom: nobody waits longer for it. */
 		sm_tlb_checkpoint(tlb);
-		*out = sm__mm_fill(mm, tlb, addr, access, &seen);
+		*out = sm__mm_fill(mm, tlb, addr, access, &f.seen);
 		if (*out)
 			break;
-		*out = sm__fault_fill(tlb, addr, access, seen, &r);
-		if (*out)
+		f.space = tlb->space;
+		f.addr = addr;
+		f.access = access;
+		f.tlb = tlb;
+		sm__fault_perform(&f, &r);
+		*out = f.host;
+		if (f.host)
 			break;
 		if (r.error || r.signo || (r.flags & SM_FAULT_DEVICE))
 			return r;
