@@ -119,12 +119,20 @@ int sm_host_destroy(struct sm_host *h)
 	return 0;
 }
 
+static uint64_t commit_limit(const struct sm_host *h)
+{
+	uint64_t ram = h->o.ram >> h->page_shift;
+
+	return ram / 100 * h->o.overcommit_ratio + ram % 100 * h->o.overcommit_ratio / 100 +
+	       (h->o.swap >> h->page_shift);
+}
+
 void sm_host_stats(const struct sm_host *h, struct sm_host_stats *out)
 {
 	int64_t c = atomic_load_explicit(&((struct sm_host *)h)->committed, memory_order_relaxed);
 
 	out->committed = c > 0 ? (uint64_t)c : 0;
-	out->commit_limit = sm__host_commit_limit(h);
+	out->commit_limit = commit_limit(h);
 	out->spaces = atomic_load_explicit(&((struct sm_host *)h)->spaces, memory_order_relaxed);
 	out->frames = out->frames_used = 0;
 	if (h->memory_figures)
@@ -233,14 +241,6 @@ struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free
 	return pool;
 }
 
-uint64_t sm__host_commit_limit(const struct sm_host *h)
-{
-	uint64_t ram = h->o.ram >> h->page_shift;
-
-	return ram / 100 * h->o.overcommit_ratio + ram % 100 * h->o.overcommit_ratio / 100 +
-	       (h->o.swap >> h->page_shift);
-}
-
 int sm__host_charge(struct sm_host *h, uint64_t pages, uint64_t total_vm, bool admin)
 {
 	uint64_t allowed, reserve;
@@ -258,7 +258,7 @@ int sm__host_charge(struct sm_host *h, uint64_t pages, uint64_t total_vm, bool a
 		sm__host_uncharge(h, pages);
 		return -ENOMEM;
 	}
-	allowed = sm__host_commit_limit(h);
+	allowed = commit_limit(h);
 	reserve = admin ? 0 : h->o.admin_reserve >> h->page_shift;
 	allowed -= reserve < allowed ? reserve : allowed;
 	reserve = h->o.user_reserve >> h->page_shift;

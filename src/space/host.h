@@ -64,7 +64,6 @@ struct sm_maple_pool *sm__host_nodes(struct sm_host *h, enum sm_design_node_free
  */
 int sm__host_charge(struct sm_host *h, uint64_t pages, uint64_t total_vm, bool admin);
 void sm__host_uncharge(struct sm_host *h, uint64_t pages);
-uint64_t sm__host_commit_limit(const struct sm_host *h);
 
 /* hostfork.c: the hosts a fork of the process holds still. */
 void sm__host_enlist(struct sm_host *h);

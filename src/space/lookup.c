@@ -23,8 +23,8 @@
 
 enum { CHECK_TRIES = 8, GAP_TRIES = 4 };
 
-void sm__info_from_shown(const struct sm_space *s, const struct sm__shown *v,
-			 struct sm_vma_info *info)
+static void info_from_shown(const struct sm_space *s, const struct sm__shown *v,
+			    struct sm_vma_info *info)
 {
 	info->start = v->start;
 	info->end = v->end;
@@ -50,7 +50,7 @@ static void info_from_found(const struct sm_space *s, const struct sm__tree_foun
 			    struct sm_vma_info *info)
 {
 	if (sm__unlikely(!sm__word_is_direct(f->word))) {
-		sm__info_from_shown(s, sm__shown_of(f->word), info);
+		info_from_shown(s, sm__shown_of(f->word), info);
 		return;
 	}
 	info->start = f->first;
@@ -75,7 +75,7 @@ static int lookup_locked(struct sm_space *s, sm_addr addr, struct sm_vma_info *i
 	v = sm__find(s, addr);
 	if (v) {
 		sm__show(v, &shown);
-		sm__info_from_shown(s, &shown, info);
+		info_from_shown(s, &shown, info);
 	}
 	sm__mmap_read_unlock(&s->lock, since);
 	return v ? 0 : -ENOENT;
@@ -291,7 +291,7 @@ static void take_info(struct sm__step_over *step, const struct sm__shown *shown)
 {
 	struct each *e = sm__container_of(step, struct each, step);
 
-	sm__info_from_shown(e->s, shown, &e->info);
+	info_from_shown(e->s, shown, &e->info);
 }
 
 int sm_for_each(struct sm_space *s, sm_addr start, sm_addr end,

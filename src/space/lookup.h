@@ -13,7 +13,4 @@ struct sm__step_over {
 /* The first VMA that ends above addr. 1, or 0 when there is none. */
 int sm__next_shown(struct sm_space *s, sm_addr addr, struct sm__step_over *step);
 
-void sm__info_from_shown(const struct sm_space *s, const struct sm__shown *v,
-			 struct sm_vma_info *info);
-
 #endif

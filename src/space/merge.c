@@ -239,7 +239,7 @@ static int merge_whole(struct sm__merge *m, bool left, bool both)
 	return 0;
 }
 
-struct sm__vma *sm__merge_existing(struct sm__merge *m)
+static struct sm__vma *merge_existing(struct sm__merge *m)
 {
 	struct sm__vma *v = m->middle;
 	bool left = v->start == m->start && fits_left(m);
@@ -265,7 +265,7 @@ struct sm__vma *sm__modify(struct sm__merge *m)
 {
 	struct sm__vma *v = m->middle;
 
-	if (sm__merge_existing(m))
+	if (merge_existing(m))
 		return m->result;
 	if (m->error)
 		return NULL;

@@ -295,7 +295,6 @@ void sm__merge_from(struct sm__merge *m, struct sm__op *op, const struct sm__vma
 struct sm__vma *sm__merge_new(struct sm__merge *m);
 /* The range, free or about to be stored over, gets mapped: merged or as a new VMA. 0 or -ENOMEM. */
 int sm__merge_or_new(struct sm__merge *m);
-struct sm__vma *sm__merge_existing(struct sm__merge *m);
 /* Gives [start, end) of m->middle new attributes: merge, else split. NULL: m->error is set. */
 struct sm__vma *sm__modify(struct sm__merge *m);
 

@@ -27,7 +27,7 @@ static bool interrupted(void)
 }
 
 /* Waits until *word is target. 0, or -EINTR (interruptible only). */
-int sm__vma_wait(struct sm_space *s, _Atomic uint32_t *word, uint32_t target, bool interruptible)
+static int vma_wait(struct sm_space *s, _Atomic uint32_t *word, uint32_t target, bool interruptible)
 {
 	const struct timespec tick = { .tv_nsec = 10000000 };
 
@@ -70,7 +70,7 @@ int sm__vma_start_write_slow(struct sm_space *s, struct sm__vma *v, bool interru
 		/* seq_cst: before the loads of the wait; acquire part for a VMA without readers (G2) */
 		n = atomic_fetch_add_explicit(word, SM__VMA_FLAG, memory_order_seq_cst);
 		if (n != base)
-			err = sm__vma_wait(s, word, SM__VMA_FLAG + base, interruptible);
+			err = vma_wait(s, word, SM__VMA_FLAG + base, interruptible);
 	} /* else detached: nobody can pin it */
 	if (!err)
 		/* relaxed: published by the sub below; readers that see neither are refused by FLAG */
@@ -120,6 +120,6 @@ void sm__vma_mark_detached(struct sm_space *s, struct sm__vma *v)
 			return;
 	} while (!atomic_compare_exchange_weak_explicit(
 		&v->lock.refcnt, &n, n + SM__VMA_FLAG, memory_order_seq_cst, memory_order_relaxed));
-	(void)sm__vma_wait(s, &v->lock.refcnt, SM__VMA_FLAG, false);
+	(void)vma_wait(s, &v->lock.refcnt, SM__VMA_FLAG, false);
 	atomic_fetch_sub_explicit(&v->lock.refcnt, SM__VMA_FLAG, memory_order_release);
 }

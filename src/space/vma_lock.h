@@ -45,7 +45,6 @@ enum sm__vma_try {
 };
 
 void sm__vma_wake_writer(struct sm_space *s);
-int sm__vma_wait(struct sm_space *s, _Atomic uint32_t *word, uint32_t target, bool interruptible);
 
 static inline _Atomic uint32_t *sm__vma_word(struct sm__vma *v, enum sm_design_vma_lock form)
 {
