@@ -19,7 +19,6 @@ enum {
 	/* A full leaf shares with a neighbour that has at most so many entries; else it splits. */
 	LEAF_SHARE = 7,
 	INNER_MIN = 6,
-	INNER_MERGE = 13,
 	/* Leaves that one store can need: ten left, three new, ten right. */
 	LEAF_WORST = 3,
 };
@@ -34,7 +33,6 @@ struct sm__entry {
 
 enum sm__write_kind {
 	SM__WRITE_NOTHING, /* NULL over a gap */
-	SM__WRITE_FIRST,   /* into an empty tree */
 	SM__WRITE_VALUE,   /* the bounds of an entry: one atomic store in place */
 	SM__WRITE_LEAF,	   /* a new leaf for the same keys: one pointer in the parent */
 	SM__WRITE_REBUILD, /* bounds of leaves change: new nodes up to where they no longer do */

@@ -82,14 +82,4 @@ static inline uint64_t sm__pte_perms(int prot)
 	return bits;
 }
 
-/* Whether the entry alone lets the access through. */
-static inline bool sm__pte_allows(sm__pte e, enum sm_access access)
-{
-	if ((e & (SM__PTE_P | SM__PTE_U)) != (SM__PTE_P | SM__PTE_U))
-		return false;
-	if (access == SM_ACCESS_WRITE)
-		return e & SM__PTE_W;
-	return access != SM_ACCESS_EXEC || !(e & SM__PTE_NX);
-}
-
 #endif
