@@ -28,7 +28,11 @@
 #include "space/vma.h"
 
 enum sm__step_kind {
-	SM__STEP_UNMAP, /* [start, end) of vma goes away; vma is detached at commit, its fields intact */
+	/*
+	 * [start, end) of vma goes away; at commit vma is detached, its fields intact, or has let go of the
+	 * range, one end of it
+	 */
+	SM__STEP_UNMAP,
 	SM__STEP_PROTECT, /* [start, end) takes new_flags; vma->flags are the old ones at plan */
 	SM__STEP_MOVE,	  /* pages of [start, end) of vma move to new_start in to */
 	SM__STEP_SPLIT, /* vma is about to end at start and a new one to begin there (huge pages) */

@@ -130,6 +130,33 @@ void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 			sm_cache_free_rcu(s->shown_cache, old[i]);
 }
 
+void sm__store_without(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, sm_addr start,
+		       sm_addr end, struct sm__tree_cursor *c)
+{
+	bool front = v->start == start;
+	struct sm__tree_item item, hole = { NULL, 0, start, end - 1 };
+	uint64_t words[2] = { 0, 0 };
+	struct sm__shown *old;
+
+	SM_ASSERT(front ? end < v->end : v->start < start && end == v->end);
+	if (front) {
+		v->pgoff += sm__pages(s, end - start);
+		v->start = end;
+	} else {
+		v->end = start;
+	}
+	if (!s->tree.ops->rcu) {
+		sm__store(s, p, v, c);
+		return;
+	}
+	old = renew(s, p, v, &item);
+	words[front] = item.word;
+	sm__delay();
+	s->tree.ops->store_cut(c, &hole, words);
+	if (old)
+		sm_cache_free_rcu(s->shown_cache, old);
+}
+
 int sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags,
 		    struct sm__tree_cursor *c)
 {

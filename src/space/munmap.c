@@ -7,6 +7,9 @@
  *      detach    no reader can lock the VMAs any more; counts follow
  *      finish    zap, flush; under the read lock where it was downgraded
  *
+ * One end of one VMA, what a stack of mappings and a heap give back mostly, is not split off first: the VMA
+ * lets go of it in one store.
+ *
  * I1 gather fails before anything is taken away; a split it made stays, as on Linux.
  * I2 What finish frees was flushed first (backend.h I3).
  * I3 After a downgrade a reader of the tree does not see that the pages are still mapped: who must
@@ -174,12 +177,60 @@ void sm__unmap_abort(struct sm__unmap *u)
 	u->first = NULL;
 }
 
+/* The range is one end of v and not all of it. */
+static bool is_end_of(const struct sm__unmap *u, const struct sm__vma *v)
+{
+	return v && v->start <= u->start && v->end >= u->end &&
+	       (v->start == u->start) != (v->end == u->end) && !(v->flags & SM_VM_SEALED);
+}
+
+static int trim(struct sm__unmap *u, struct sm__vma *v)
+{
+	struct sm_space *s = u->op->space;
+	uint64_t pages = sm__pages(s, u->end - u->start);
+	struct sm__prep prep;
+	int err = sm__prepare(s, &prep, sm__records(v, 1), 1);
+
+	if (err)
+		return err;
+	sm__vma_start_write(s, v);
+	if (s->backend->plan) {
+		u->one = (struct sm__step){ .kind = SM__STEP_UNMAP,
+					    .space = s,
+					    .vma = v,
+					    .start = u->start,
+					    .end = u->end,
+					    .old_flags = v->flags };
+		err = s->backend->plan(&u->one);
+		if (err) {
+			sm__unprepare(s, &prep);
+			return err;
+		}
+		u->count = 1;
+		u->steps = &u->one;
+	}
+	sm__store_without(s, &prep, v, u->start, u->end, u->c);
+	sm__unprepare(s, &prep);
+	s->splits++; /* as if it had been split off and taken out */
+	sm__account(s, v->flags, -(int64_t)pages);
+	if (v->flags & SM_VM_LOCKED)
+		s->locked_vm -= pages;
+	if (v->flags & SM_VM_ACCOUNT)
+		sm__uncharge(s, pages);
+	sm__op_notice(u->op, u->what, u->start, u->end);
+	return 0;
+}
+
 static int take_out(struct sm__unmap *u)
 {
 	struct sm_space *s = u->op->space;
+	struct sm__vma *v = sm__seek(u->c, u->start);
 	struct sm__prep prep;
-	int err = sm__unmap_gather(u);
+	int err;
 
+	if (is_end_of(u, v))
+		return trim(u, v);
+	err = sm__unmap_gather(u);
 	if (err || !u->count)
 		return err;
 	err = sm__prepare(s, &prep, 0, 1);

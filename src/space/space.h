@@ -207,6 +207,12 @@ int sm__store_flags(struct sm_space *s, struct sm__vma *v, uint64_t flags,
  */
 void sm__store_cut(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__vma *const sides[2], struct sm__tree_cursor *c);
+/*
+ * v, write-locked, lets go of [start, end), one end of it: in one step for readers without a lock. One record,
+ * one change.
+ */
+void sm__store_without(struct sm_space *s, struct sm__prep *p, struct sm__vma *v, sm_addr start,
+		       sm_addr end, struct sm__tree_cursor *c);
 /* v is about to be stored for the first time: write-locked, attached, counted. */
 void sm__attach(struct sm_space *s, struct sm__vma *v);
 /* Attaches, then stores. */

@@ -128,7 +128,8 @@ struct sm__tree_ops {
 	void (*store)(struct sm__tree_cursor *c, const struct sm__tree_item *item);
 	/*
 	 * rcu trees: a store in the same step as the words of what it leaves of the ranges that it cuts:
-	 * sides[0] in front of it, sides[1] behind; 0: the word stays. The range may lie inside an old one.
+	 * sides[0] in front of it, sides[1] behind; 0: the word stays. The range may lie inside an old one. An
+	 * item without node and word leaves a hole; the cursor is to be sought again then.
 	 */
 	void (*store_cut)(struct sm__tree_cursor *c, const struct sm__tree_item *item,
 			  const uint64_t sides[2]);
