@@ -80,9 +80,6 @@ struct sm__frame {
 			struct sm__pages *pages; /* constant while SM__F_FILE */
 			uint64_t index;		 /* page number in the object; constant likewise */
 		} file;
-		struct {
-			uint64_t checksum; /* of the last merge pass */
-		} anon;
 	};
 	uint64_t link; /* of whoever has taken the frame out: the next in a list */
 };

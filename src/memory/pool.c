@@ -76,7 +76,9 @@ static int make_descriptors(struct sm__pool *pool)
 		return -ENOMEM;
 	pool->frames = p;
 	pool->nr_cpus = cpus > 0 ? (uint32_t)cpus : 1;
-	pool->cpu = aligned_alloc(SM__CACHELINE, pool->nr_cpus * sizeof(*pool->cpu));
+	pool->cpu = sm__inject_fail()
+			    ? NULL
+			    : aligned_alloc(SM__CACHELINE, pool->nr_cpus * sizeof(*pool->cpu));
 	if (!pool->cpu)
 		return -ENOMEM;
 	memset(pool->cpu, 0, pool->nr_cpus * sizeof(*pool->cpu));

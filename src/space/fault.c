@@ -26,7 +26,7 @@
 #define BUS_MCEERR_AR 4
 #endif
 
-struct sm__fault_counts *sm__counts(struct sm_space *s)
+static struct sm__fault_counts *counts_of(struct sm_space *s)
 {
 	static _Atomic uint32_t next_slot;
 	/* initial-exec: no function call where the library is shared */
@@ -125,7 +125,8 @@ static int may_grow(const struct sm_space *s, const struct sm__vma *v, sm_addr a
 	return 0;
 }
 
-int sm__grow_down(struct sm__op *op, struct sm__vma *v, sm_addr addr)
+/* Grows v down to addr. mmap_lock for write. 0, -ENOMEM. */
+static int grow_down(struct sm__op *op, struct sm__vma *v, sm_addr addr)
 {
 	struct sm_space *s = op->space;
 	uint64_t gap = s->host->o.stack_guard_gap << s->page_shift, pages;
@@ -190,7 +191,7 @@ static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 
 		/* the neighbours must hold still: try only, nobody waits with a VMA lock held */
 		if (f->under_vma && !sm__mmap_read_trylock(&s->lock, SM_CALL_FAULT, &since)) {
-			count(&sm__counts(s)->reason[SM_FALLBACK_identity]);
+			count(&counts_of(s)->reason[SM_FALLBACK_identity]);
 			return AGAIN_UNDER_MMAP;
 		}
 		sm__anon_prepare(s, f->vma);
@@ -222,10 +223,10 @@ static enum outcome handle(struct sm__fault *f, struct sm_fault_result *r)
 		r->flags |= SM_FAULT_DEVICE;
 		break;
 	case SM__FAULT_NEED_MMAP:
-		count(&sm__counts(s)->reason[SM_FALLBACK_backend]);
+		count(&counts_of(s)->reason[SM_FALLBACK_backend]);
 		return AGAIN_UNDER_MMAP;
 	case SM__FAULT_WAIT:
-		count(&sm__counts(s)->reason[SM_FALLBACK_wait]);
+		count(&counts_of(s)->reason[SM_FALLBACK_wait]);
 		return AGAIN;
 	}
 	return FINISHED;
@@ -263,7 +264,7 @@ static enum outcome under_mmap_lock(struct sm__fault *f, struct sm_fault_result 
 		}
 		f->vma = sm__seek(&c, f->addr);
 		if (f->vma && f->vma->start > f->addr) {
-			if (sm__grow_down(&op, f->vma, f->addr))
+			if (grow_down(&op, f->vma, f->addr))
 				f->vma = NULL;
 			else
 				grew = true;
@@ -299,8 +300,8 @@ static bool design_allows(const struct sm_space *s, const struct sm__vma *v, enu
 
 static void note_abort(struct sm_space *s, enum sm_fallback why)
 {
-	count(&sm__counts(s)->abort);
-	count(&sm__counts(s)->reason[why]);
+	count(&counts_of(s)->abort);
+	count(&counts_of(s)->reason[why]);
 }
 
 /* The VMA at f->addr, locked for reading, or NULL. form is a constant where it is inlined. */
@@ -329,8 +330,8 @@ lock_vma(struct sm_space *s, sm_addr addr, enum sm_design_vma_lock form)
 		got = sm__vma_start_read(s, v, form);
 		if (got != SM__VMA_DETACHED)
 			break;
-		count(&sm__counts(s)->miss);
-		count(&sm__counts(s)->reason[SM_FALLBACK_detached]);
+		count(&counts_of(s)->miss);
+		count(&counts_of(s)->reason[SM_FALLBACK_detached]);
 		/* close the section: the walk must not meet the same dead node for ever */
 		sm__rcu_read_unlock();
 		sm__rcu_read_lock();
@@ -367,7 +368,7 @@ static struct sm__vma *lock_vma_of(struct sm_space *s, sm_addr addr)
 static enum outcome under_vma_lock(struct sm__fault *f, struct sm_fault_result *r)
 {
 	struct sm_space *s = f->space;
-	struct sm__fault_counts *counts = sm__counts(s);
+	struct sm__fault_counts *counts = counts_of(s);
 	struct sm__vma *v = lock_vma_of(s, f->addr);
 	enum outcome o;
 
@@ -392,7 +393,7 @@ void sm__fault_perform(struct sm__fault *f, struct sm_fault_result *r)
 	struct sm_space *s = f->space;
 	enum outcome o;
 
-	count(&sm__counts(s)->faults);
+	count(&counts_of(s)->faults);
 	f->vma = NULL;
 	f->tries = 0;
 	f->major = false;

@@ -352,11 +352,7 @@ uint64_t sm__prot_flags(int prot);
 void sm__populate(struct sm_space *s, sm_addr start, sm_addr end);
 /* Gives v identity if it has none: from a neighbour it could merge with, or a new one. mmap_lock held. */
 void sm__anon_prepare(struct sm_space *s, struct sm__vma *v);
-/* Grows v down to addr. mmap_lock for write. 0, -ENOMEM. */
-int sm__grow_down(struct sm__op *op, struct sm__vma *v, sm_addr addr);
 /* The file behind MAP_SHARED|MAP_ANONYMOUS, charged to the host. */
 int sm__shmem_create(struct sm_space *s, uint64_t size, bool reserve, struct sm_file **out);
-
-struct sm__fault_counts *sm__counts(struct sm_space *s);
 
 #endif
