@@ -102,6 +102,7 @@ struct sm__pool {
 	uint32_t nr_cpus;
 	struct sm__cpu_stack *cpu;
 
+	struct sm__spin grow_lock; /* before lock: one thread at a time fills a shared pool */
 	struct sm__spin lock __attribute__((aligned(SM__CACHELINE)));
 	uint32_t top;			  /* P */
 	uint32_t head[SM__MAX_ORDER + 1]; /* P  list of free blocks per order */
@@ -109,6 +110,7 @@ struct sm__pool {
 	uint32_t nr_free;		  /* P  frames in the lists */
 	_Atomic uint32_t
 		skip_large; /* A  blocks to come in small host pages: large ones were dear */
+	_Atomic uint32_t dear_large; /* A  how many of those last taken were, one after the other */
 	_Atomic uint32_t
 		detached; /* A  the host process has forked: these frames are the parent's */
 };

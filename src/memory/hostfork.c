@@ -8,7 +8,7 @@
  *                       empty, can be destroyed, and never touch the parent's memory
  *
  * I1 prepare takes, per memory: tables from the root down (a table cannot be linked below a locked
- *    one), memory->lock, the objects' locks, swap, CPU stacks, pool. All of them are the child's to
+ *    one), memory->lock, the objects' locks, swap, the growing, CPU stacks, pool. All of them are the child's to
  *    let go.
  * I2 What threads that do not exist in the child were about to do is undone: pages being read
  *    failed, truncations are over.
@@ -53,6 +53,7 @@ static void lock_memory(struct sm__memory *m)
 	sm__spin_lock(&m->lock);
 	each_object(m, sm__spin_lock);
 	sm__swap_hold(m);
+	sm__spin_lock(&pool->grow_lock);
 	for (uint32_t c = 0; c < pool->nr_cpus; c++)
 		sm__spin_lock(&pool->cpu[c].lock);
 	sm__spin_lock(&pool->lock);
@@ -65,6 +66,7 @@ static void unlock_memory(struct sm__memory *m)
 	sm__spin_unlock(&pool->lock);
 	for (uint32_t c = 0; c < pool->nr_cpus; c++)
 		sm__spin_unlock(&pool->cpu[c].lock);
+	sm__spin_unlock(&pool->grow_lock);
 	sm__swap_release(m);
 	each_object(m, sm__spin_unlock);
 	sm__spin_unlock(&m->lock);

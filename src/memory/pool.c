@@ -131,12 +131,13 @@ static bool populate_shared(struct sm__pool *pool, char *block, size_t bytes)
 /*
  * Private memory: 512 faults of the host in one call. It comes in large host pages, four times
  * cheaper than small ones when the host has them at hand, and several times dearer when it must
- * make them; what the last one took decides about the next ones.
+ * make them; what the last three took decides about the next ones: a dear one now and then may be a time slice
+ * that went to somebody else.
  * Return: as populate_shared.
  */
 static bool populate_private(struct sm__pool *pool, char *block, size_t bytes)
 {
-	enum { DEAR_NS = 1000000, SKIP = 64 };
+	enum { DEAR_NS = 1000000, DEAR_MOST = 3, SKIP = 64 };
 	uint64_t start = 0;
 	bool ok;
 
@@ -148,7 +149,11 @@ static bool populate_private(struct sm__pool *pool, char *block, size_t bytes)
 	}
 	/* EINVAL: a kernel before 5.14; the frames then fault in one by one. */
 	ok = !madvise(block, bytes, MADV_POPULATE_WRITE) || errno == EINVAL;
-	if (start && now_ns() - start > DEAR_NS)
+	if (start && now_ns() - start <= DEAR_NS)
+		atomic_store_explicit(&pool->dear_large, 0, memory_order_relaxed);
+	else if (start &&
+		 atomic_fetch_add_explicit(&pool->dear_large, 1, memory_order_relaxed) + 1 >=
+			 DEAR_MOST)
 		atomic_store_explicit(&pool->skip_large, SKIP, memory_order_relaxed);
 	return ok;
 }
@@ -164,13 +169,11 @@ static bool populate(struct sm__pool *pool, uint32_t first)
 }
 
 /* Takes the next 2 MiB and puts them into the lists. False: there is no more. */
-static bool grow(struct sm__pool *pool)
+static bool take_block(struct sm__pool *pool)
 {
 	uint32_t first;
 	bool ok;
 
-	/* Milliseconds, where the host must make the memory first. */
-	sm__thread_leave();
 	sm__spin_lock(&pool->lock);
 	first = pool->top;
 	if (first == pool->nr) {
@@ -190,6 +193,37 @@ static bool grow(struct sm__pool *pool)
 		ok = true;
 	}
 	sm__spin_unlock(&pool->lock);
+	return ok;
+}
+
+static uint32_t top_of(struct sm__pool *pool)
+{
+	uint32_t top;
+
+	sm__spin_lock(&pool->lock);
+	top = pool->top;
+	sm__spin_unlock(&pool->lock);
+	return top;
+}
+
+/*
+ * A block more, by this thread or another. The host fills a shared file under one lock of the file: who comes
+ * second sleeps here, and finds what the first has brought. Private memory comes side by side.
+ * Return: false when there is no more.
+ */
+static bool grow(struct sm__pool *pool)
+{
+	uint32_t seen;
+	bool ok;
+
+	/* Milliseconds, where the host must make the memory first. */
+	sm__thread_leave();
+	if (pool->is_private)
+		return take_block(pool);
+	seen = top_of(pool);
+	sm__spin_lock(&pool->grow_lock);
+	ok = top_of(pool) != seen || take_block(pool);
+	sm__spin_unlock(&pool->grow_lock);
 	return ok;
 }
 
