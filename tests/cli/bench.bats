@@ -149,8 +149,24 @@ bench() {
 	[ "$status" -eq 2 ]
 }
 
-@test "an interrupt ends a run in order" {
-	timeout -s INT 1 "$SAMARA" bench floor --runs 1000 >"$dir/out" 2>&1 || status=$?
-	[ "${status:-0}" -ne 0 ]
+# Starts a run that lasts, and waits until it listens to interrupts.
+start_long_run() {
+	"$SAMARA" bench floor --runs 1000 >"$dir/out" 2>&1 3>&- &
+	pid=$!
+	for _ in $(seq 600); do
+		caught=$(awk '/^SigCgt/ { print $2 }' "/proc/$pid/status")
+		((16#${caught: -1} & 2)) && return
+		sleep 0.1
+	done
+	kill -9 "$pid"
+	return 1
+}
+
+@test "an interrupt ends a run in order, also when it comes to process and group" {
+	start_long_run
+	kill -INT "$pid"
+	kill -INT "$pid"
+	wait "$pid" || status=$?
+	[ "$status" -eq 2 ]
 	grep -q stopped "$dir/out"
 }
