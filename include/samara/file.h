@@ -85,11 +85,13 @@ SM_API int sm_file_create(const struct sm_file_info *info, const struct sm_file_
 			  struct sm_file **out);
 
 /*
- * A file of the host process. The descriptor is duplicated: the caller may close its own.
+ * A file of the host process. The descriptor is duplicated: the caller may close its own. One that
+ * appends (O_APPEND) is opened again without it, through /proc/self/fd.
  * name: what a maps line shows; NULL reads the descriptor's path from /proc/self/fd.
  * Context: any thread; system calls; allocates.
- * Return: 0 and one reference in *out; -EBADF, -ENOMEM, -EMFILE; -ENODEV for what is neither a
- *         regular file, a directory, nor a device.
+ * Return: 0 and one reference in *out; -EBADF (O_PATH too, as mmap answers), -ENOMEM, -EMFILE;
+ *         -ENODEV for what is neither a regular file, a directory, nor a device; what open answers
+ *         where an appending file can't be opened again.
  */
 SM_API int sm_file_open_fd(int fd, const char *name, struct sm_file **out);
 

@@ -116,7 +116,7 @@ static inline void *sm_translate(const struct sm_tlb *tlb, sm_addr addr, enum sm
  * Brings a translation in, with a page fault where it takes one, and resumes a parked TLB. Pages
  * beside it come along where that costs next to nothing.
  * out: the host address as of sm_translate, when the result says so (error 0, signo 0).
- * Return: as sm_fault; error -EINVAL when the TLB is idle.
+ * Return: as sm_fault; error -EINVAL when the TLB is idle, or access is not one of the three.
  * Context: the thread of the TLB; may sleep (parked meanwhile).
  * Cost: 10 to 20 ns when the page is there; a fault that waits for nothing, some 80 ns and the page.
  */

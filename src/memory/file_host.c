@@ -3,6 +3,7 @@
  * file_host.c - files of the host process: a duplicated descriptor behind the function table.
  *
  * I1 The descriptor is ours alone (dup with close-on-exec) and is closed with the file.
+ * I2 It does not append: with O_APPEND pwrite writes at the end whatever its offset says.
  */
 #include "memory/file.h"
 
@@ -108,6 +109,8 @@ static int mode_of(int fd, const struct stat *st)
 
 	if (flags < 0)
 		return -errno;
+	if (flags & O_PATH)
+		return -EBADF;
 	if ((flags & O_ACCMODE) != O_WRONLY)
 		mode |= SM_FILE_READ;
 	if ((flags & O_ACCMODE) != O_RDONLY)
@@ -134,6 +137,23 @@ static void path_of(int fd, char *path, size_t size)
 	path[n < 0 ? 0 : n] = '\0';
 }
 
+/* A descriptor of our own (I1, I2), or -errno. */
+static int own_descriptor(int fd, mode_t type)
+{
+	int flags = fcntl(fd, F_GETFL), own;
+
+	if (S_ISREG(type) && flags >= 0 && (flags & O_APPEND) && (flags & O_ACCMODE) != O_RDONLY) {
+		char link[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+
+		/* A new open file description: to clear the flag would clear the caller's. */
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		own = open(link, (flags & O_ACCMODE) | O_CLOEXEC);
+	} else {
+		own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	return own < 0 ? -errno : own;
+}
+
 int sm_file_open_fd(int fd, const char *name, struct sm_file **out)
 {
 	struct sm_file_info info = { 0 };
@@ -156,9 +176,9 @@ int sm_file_open_fd(int fd, const char *name, struct sm_file **out)
 	info.dev_major = major(st.st_dev);
 	info.dev_minor = minor(st.st_dev);
 	info.mode = (uint32_t)mode;
-	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	own = own_descriptor(fd, st.st_mode);
 	if (own < 0)
-		return -errno;
+		return own;
 	err = sm_file_create(&info, &host_ops, (void *)(intptr_t)own, out);
 	if (err)
 		close(own);

@@ -320,10 +320,14 @@ void sm__pages_truncate(struct sm__pages *pages, uint64_t size)
 
 void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len)
 {
-	uint64_t page = 1ull << pages->page_shift, end = offset + len;
-	uint64_t first = SM__ALIGN_UP(offset, page), last = SM__ALIGN_DOWN(end, page);
+	uint64_t page = 1ull << pages->page_shift, end = offset + len, first, last;
 	struct leaving l = { 0 };
 
+	/* In the last page below 2^64 no file has a byte, and rounding up would come out at 0. */
+	if (offset > UINT64_MAX - page)
+		return;
+	first = SM__ALIGN_UP(offset, page);
+	last = SM__ALIGN_DOWN(end, page);
 	if (first > last) {
 		zero_part(pages, offset, end);
 		return;

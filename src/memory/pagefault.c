@@ -21,6 +21,8 @@
  *    the entry is 0 meanwhile, and who faults on it waits for the table's lock.
  * I3 A page of an object is entered from its slot as it is under the table's lock; a copy of one is
  *    entered only if, under the table's lock, it is not gone (pagecache.h I2).
+ * I4 Nobody waits here for a page that is gone from its object to go from its entry: who drops it
+ *    takes mmap_lock for that, perhaps behind a writer that waits for the lock the fault runs under.
  */
 #include "memory/pagefault.h"
 #include "memory/gather.h"
@@ -256,14 +258,14 @@ static uint64_t object_bits(const struct sm__page_fault *pf)
 	return (perms_of(pf) & ~SM__PTE_W) | SM__PTE_A;
 }
 
-/* A write to the page that was just mapped is noticed. AGAIN: the page is on its way out. */
+/* A write to the page that was just mapped is noticed, unless the page is on its way out. */
 static int notice(struct sm__page_fault *pf, struct sm__slot *slot, sm__pte e)
 {
 	/* DIRTY before the look at GONE, in one step: shrink_one does it the other way round */
 	if (atomic_fetch_or_explicit(&frame_of(pf, sm__pte_pfn(e))->flags, SM__F_DIRTY,
 				     memory_order_acq_rel) &
 	    SM__F_GONE)
-		return AGAIN;
+		return SM__PAGE_LEAVES;
 	atomic_store_explicit(slot->entry, e | SM__PTE_W | SM__PTE_D, memory_order_release);
 	return SM__PAGE_DONE;
 }
@@ -365,9 +367,8 @@ static int install_present(struct sm__page_fault *pf, struct sm__slot *slot, sm_
 			return install_copy(pf, slot, e);
 		if (pf->shared && !unnoticed(pf)) {
 			sm__frame_set(f, SM__F_DIRTY);
-			/* Being dropped (shrink_one): it will be gone from here in a moment. */
 			if (sm__frame_flags(f) & SM__F_GONE)
-				return AGAIN;
+				return SM__PAGE_LEAVES;
 		} else if ((e & SM__PTE_ANON) && (sm__frame_flags(f) & SM__F_LAZYFREE)) {
 			sm__frame_clear(f, SM__F_LAZYFREE);
 		}

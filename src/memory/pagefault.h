@@ -16,6 +16,7 @@ enum sm__page_outcome {
 	SM__PAGE_BUS,	 /* beyond the end of the object */
 	SM__PAGE_GUARD,	 /* a guard marker */
 	SM__PAGE_POISON, /* broken memory */
+	SM__PAGE_LEAVES, /* on its way out of the object: let all locks go, then again */
 	SM__PAGE_FETCH,	 /* sm__pages_fetch(pages, file, index) without locks, then again */
 	SM__PAGE_IO,	 /* the swap file could not be read */
 };

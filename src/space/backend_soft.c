@@ -309,6 +309,20 @@ static int wait_for_memory(struct sm__fault *f)
 	return 0;
 }
 
+/* Who drops the page needs the CPU, or a lock that this thread has let go. */
+static int wait_for_leaving(struct sm__fault *f)
+{
+	(void)f;
+	sched_yield();
+	return 0;
+}
+
+static enum sm__fault_outcome leaves(struct sm__fault *f)
+{
+	f->wait = wait_for_leaving;
+	return SM__FAULT_WAIT;
+}
+
 static enum sm__fault_outcome no_memory(struct sm__fault *f)
 {
 	if (f->priv[HAS_RECLAIMED])
@@ -331,6 +345,8 @@ static enum sm__fault_outcome translate(struct sm__fault *f, const struct sm__pa
 		return SM__FAULT_SEGV;
 	case SM__PAGE_POISON:
 		return SM__FAULT_POISON;
+	case SM__PAGE_LEAVES:
+		return leaves(f);
 	case SM__PAGE_FETCH:
 		return fetch(f, pf->index);
 	case SM__PAGE_BUS:

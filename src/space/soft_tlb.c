@@ -32,6 +32,10 @@ struct sm_fault_result sm_tlb_fill(struct sm_tlb *tlb, sm_addr addr, enum sm_acc
 	struct sm__fault f;
 
 	*out = NULL;
+	/* One kind of access: nothing allows none, or two at once. */
+	if (sm__unlikely(access != SM_ACCESS_READ && access != SM_ACCESS_WRITE &&
+			 access != SM_ACCESS_EXEC))
+		return (struct sm_fault_result){ .error = -EINVAL, .addr = addr };
 	r.flags = 0;
 	/* Not sm__thread_enter: what is looked up here needs no lock, so nothing need be parked. */
 	if (sm__unlikely(!sm__thread_attached()))

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <samara/samara.h>
@@ -117,6 +118,52 @@ static void every_allocation_may_fail(void **state)
 	}
 }
 
+static void an_appending_descriptor_writes_in_place(void **state)
+{
+	char name[] = "/tmp/samara-append-XXXXXX";
+	struct sm_host *host = sm_host_create(NULL, NULL);
+	struct sm_space_options o;
+	struct sm_space *s;
+	struct sm_file *file;
+	uint64_t v = 0x77;
+	struct stat st;
+	int made = mkstemp(name), fd = open(name, O_RDWR | O_APPEND);
+	int64_t at;
+
+	(void)state;
+	sm_space_options_init(&o);
+	o.backend = SM_BACKEND_SOFT;
+	s = sm_space_create(host, &o, NULL);
+	assert_true(made >= 0 && fd >= 0 && s);
+	unlink(name);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(sm_file_open_fd(fd, "a", &file), 0);
+	at = sm_mmap(s, 0, 8192, SM_PROT_READ | SM_PROT_WRITE, SM_MAP_SHARED, file, 0);
+	assert_true(at > 0);
+	assert_int_equal(sm_write(s, (sm_addr)at, &v, sizeof(v), NULL), sizeof(v));
+	assert_int_equal(sm_file_sync(file, 0, 8192, true), 0);
+	v = 0;
+	assert_int_equal(pread(fd, &v, sizeof(v), 0), sizeof(v));
+	assert_int_equal(v, 0x77);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, 8192);
+	sm_file_put(file);
+	sm_space_destroy(s);
+	sm_host_destroy(host);
+	close(fd);
+	close(made);
+}
+
+static void a_descriptor_of_a_path_is_refused(void **state)
+{
+	int fd = open("/", O_PATH);
+	struct sm_file *file;
+
+	(void)state;
+	assert_int_equal(sm_file_open_fd(fd, "p", &file), -EBADF);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +172,8 @@ int main(void)
 		cmocka_unit_test(what_is_no_file_is_refused),
 		cmocka_unit_test(embedder_file_closes_once_after_the_last),
 		cmocka_unit_test(every_allocation_may_fail),
+		cmocka_unit_test(an_appending_descriptor_writes_in_place),
+		cmocka_unit_test(a_descriptor_of_a_path_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

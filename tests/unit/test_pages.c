@@ -10,6 +10,7 @@
 #include "space/soft.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -221,6 +222,91 @@ static void files_are_shared_and_truncated_under_mappings(void **state)
 	sm_space_destroy(other);
 	assert_int_equal(sm_munmap(s, sh, 10 * PAGE), 0);
 	close(fd);
+}
+
+enum { RACE_PAGES = 4, RACE_PUNCHES = 10000 };
+
+struct race {
+	struct sm_file *file;
+	sm_addr at;
+	bool stop;
+};
+
+static void *writes(void *arg)
+{
+	struct race *r = arg;
+
+	for (uint64_t v = 1; !__atomic_load_n(&r->stop, __ATOMIC_RELAXED); v++)
+		(void)sm_write(s, r->at + v % RACE_PAGES * PAGE, &v, sizeof(v), NULL);
+	return NULL;
+}
+
+static void *protects(void *arg)
+{
+	struct race *r = arg;
+
+	while (!__atomic_load_n(&r->stop, __ATOMIC_RELAXED)) {
+		(void)sm_mprotect(s, r->at, RACE_PAGES * PAGE, SM_PROT_READ);
+		(void)sm_mprotect(s, r->at, RACE_PAGES * PAGE, RW);
+	}
+	return NULL;
+}
+
+/*
+ * A write meets a page that a punch has taken from the file and not yet from the space, for which it
+ * needs mmap_lock, which a writer wants that waits for the fault (pagefault.c I4). Hangs if one of
+ * the three waits for its next.
+ */
+static void pages_leave_under_writers(void **state)
+{
+	int fd = memfd_create("f", 0);
+	struct race r = { 0 };
+	pthread_t thread[3];
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, RACE_PAGES * PAGE), 0);
+	assert_int_equal(sm_file_open_fd(fd, "f", &r.file), 0);
+	r.at = (sm_addr)sm_mmap(s, 0, RACE_PAGES * PAGE, RW, SM_MAP_SHARED, r.file, 0);
+	assert_int_equal(pthread_create(&thread[0], NULL, writes, &r), 0);
+	assert_int_equal(pthread_create(&thread[1], NULL, writes, &r), 0);
+	assert_int_equal(pthread_create(&thread[2], NULL, protects, &r), 0);
+	for (int i = 0; i < RACE_PUNCHES; i++)
+		assert_int_equal(sm_file_punch(r.file, 0, RACE_PAGES * PAGE), 0);
+	__atomic_store_n(&r.stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(sm_munmap(s, r.at, RACE_PAGES * PAGE), 0);
+	sm_file_put(r.file);
+	close(fd);
+}
+
+static void what_is_out_of_range_is_refused(void **state)
+{
+	struct sm_file *file;
+	struct sm_tlb *tlb;
+	sm_addr at;
+	void *p;
+
+	(void)state;
+	assert_int_equal(sm_file_create_memory("m", 2 * PAGE, &file), 0);
+	at = (sm_addr)sm_mmap(s, 0, 2 * PAGE, RW, SM_MAP_SHARED, file, 0);
+	put(s, at, 7);
+	(void)sm_file_punch(file, UINT64_MAX - 10, 5);
+	assert_int_equal(get(s, at), 7);
+	assert_int_equal(sm_tlb_create(s, &tlb), 0);
+	sm_tlb_run(tlb);
+	for (unsigned access = 0; access < 9; access++) {
+		bool is_one = access == SM_ACCESS_READ || access == SM_ACCESS_WRITE ||
+			      access == SM_ACCESS_EXEC;
+
+		if (!is_one)
+			assert_int_equal(sm_tlb_fill(tlb, at, (enum sm_access)access, &p).error,
+					 -EINVAL);
+	}
+	sm_tlb_stop(tlb);
+	sm_tlb_destroy(tlb);
+	assert_int_equal(sm_munmap(s, at, 2 * PAGE), 0);
+	sm_file_put(file);
 }
 
 static void advice_works_on_pages(void **state)
@@ -592,6 +678,8 @@ int main(void)
 		T(fork_gives_both_the_same_and_keeps_them_apart),
 		T(moved_memory_takes_its_contents_along),
 		T(files_are_shared_and_truncated_under_mappings),
+		T(pages_leave_under_writers),
+		T(what_is_out_of_range_is_refused),
 		T(advice_works_on_pages),
 		T(device_ranges_are_the_embedders),
 		T(stacks_grow_with_pages),
