@@ -11,8 +11,12 @@
  *    of it that is in use. close() runs once, after the last.
  * G2 read_page, write_page, punch, truncate and size of one file may be called by several threads
  *    at once, but never two read_page or write_page calls for the same page.
- * G3 No function of the table is called under a lock of the library or inside an RCU section,
- *    except those of a file that says SM_FILE_NOWAIT.
+ *    While truncate or punch runs, no write_page of that range does and no other truncate or punch.
+ * G3 No function of the table is called inside an RCU section or under a lock of the library, but for
+ *    the page itself over read_page and write_page, and the object over truncate and punch (a file
+ *    that says SM_FILE_NOWAIT may be called under any). So they must not touch the file's own pages
+ *    through a space, nor truncate, punch or refresh it; whoever calls the functions below or takes
+ *    a fault holds no lock that they take. Where memory is short, a fault may write pages of any file.
  */
 #ifndef SAMARA_FILE_H
 #define SAMARA_FILE_H
@@ -123,9 +127,11 @@ SM_API uint64_t sm_file_size(const struct sm_file *file);
 
 /*
  * Sets the size, in every space at once: pages beyond the new end, and private copies of them, are
- * unmapped (an access there raises SIGBUS); the rest of the last page reads as zero.
- * Context: no lock of the library held; waits for TLBs.
- * Return: 0, -EOPNOTSUPP, or what the file's truncate says.
+ * unmapped (an access there raises SIGBUS); the rest of the last page reads as zero. When it grows,
+ * what guests wrote behind the old end reads as zero; an in-memory file keeps it, as tmpfs does.
+ * Pages that are being read or written are waited for.
+ * Context: no lock of the library held; waits for TLBs and for other resizes of the object.
+ * Return: 0, -EOPNOTSUPP, or what the file's truncate says: nothing has changed then.
  */
 SM_API int sm_file_truncate(struct sm_file *file, uint64_t size);
 
@@ -142,7 +148,9 @@ SM_API int sm_file_punch(struct sm_file *file, uint64_t offset, uint64_t length)
 SM_API int sm_file_sync(struct sm_file *file, uint64_t offset, uint64_t length, bool durable);
 
 /*
- * Tells the page cache that the object may have changed its size by other means.
+ * Tells the page cache that the object may have changed its size by other means; faults that miss
+ * the cache ask by themselves. After growth the rest of the old last page is read anew; if that
+ * fails, the size stays as it was known until the next try.
  * Context: as sm_file_truncate.
  */
 SM_API void sm_file_refresh(struct sm_file *file);

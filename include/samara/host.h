@@ -110,9 +110,10 @@ SM_API int sm_host_swap_on(struct sm_host *host, int fd, uint64_t bytes);
 
 /*
  * Takes up to `pages` pages of all spaces out of memory, those that were not used lately first:
- * lazily freed pages are dropped, pages of files unmapped, private pages written to the swap file.
+ * lazily freed pages are dropped, private pages written to the swap file, pages of files dropped,
+ * those that guests have changed last, after they were written to their files.
  * Context: any thread, no lock; system calls; functions of files may run.
- * Return: how many were taken.
+ * Return: how many frames became free.
  */
 SM_API uint64_t sm_reclaim(struct sm_host *host, uint64_t pages);
 

@@ -22,7 +22,8 @@ struct sm_file {
 	const struct sm_file_ops *ops;
 	void *arg;
 	struct sm_file_info info;
-	_Atomic(struct sm__pages *) pages; /* A  set once, under memory->lock */
+	_Atomic(struct sm__pages *) pages; /* A  set once, under memory->lock (letter H) */
+	struct sm__list in_pages;	   /* H  among the files of pages */
 	struct rcu_head rcu;
 	char name[];
 };

@@ -58,7 +58,7 @@ bool sm__memory_reclaim(struct sm__memory *m)
 
 	sm__pool_stats(m->pool, &before);
 	sm__rcu_barrier();
-	sm__pages_shrink(m, 1024);
+	(void)sm__pages_shrink(m, 1024);
 	sm__pool_stats(m->pool, &after);
 	return after.in_use < before.in_use;
 }

@@ -274,7 +274,7 @@ int sm__pt_split_at(struct sm__mm *mm, sm_addr addr);
 /* Splits the 2 MiB page that covers addr, if there is one. 0 or -ENOMEM. */
 int sm__pt_split(struct sm__mm *mm, sm_addr addr);
 
-/* ---- ranges (range.c, copy.c) ---- */
+/* ---- ranges (range.c) ---- */
 
 enum sm__zap_flags {
 	SM__ZAP_MARKERS = 1,   /* guard and poison markers go too (munmap, not DONTNEED) */
@@ -327,7 +327,7 @@ void sm__mm_guard_remove(struct sm__mm *mm, sm_addr start, sm_addr end);
  * Takes pages out of the range: lazily freed ones are dropped, clean object pages unmapped, private
  * ones written to swap. idle_only: only pages whose A is clear; a page that was used loses A
  * instead (a second look takes it). Shared private pages (fork) are skipped.
- * Context: system calls; no table locked, no RCU section. Return: pages taken.
+ * Context: system calls; no table locked, no RCU section. Return: frames that it frees.
  */
 uint64_t sm__mm_pageout(struct sm__mm *mm, sm_addr start, sm_addr end, bool idle_only);
 

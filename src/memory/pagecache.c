@@ -111,10 +111,11 @@ int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 	f->file.pages = pages;
 	f->file.index = index;
 	sm__spin_lock(&pages->lock);
-	slot = make_slot(pages, index);
+	/* I9 */
+	slot = index < sm__pages_count(pages) ? make_slot(pages, index) : NULL;
 	ready = sm__frame_flags(f) & SM__F_UPTODATE;
 	if (!slot) {
-		err = -ENOMEM;
+		err = index < sm__pages_count(pages) ? -ENOMEM : -ENXIO;
 	} else if (atomic_load_explicit(slot, memory_order_relaxed)) {
 		err = -EEXIST;
 	} else {
@@ -166,6 +167,45 @@ bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn)
 	}
 	sm__spin_unlock(&pages->lock);
 	return was_there;
+}
+
+/*
+ * GONE is set before DIRTY is looked at, and a write that is noticed sets DIRTY before it looks at
+ * GONE: one of the two sees the other.
+ */
+bool sm__pages_remove_idle(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+{
+	const uint32_t busy = SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK | SM__F_POISON;
+	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
+	_Atomic uintptr_t *slot;
+	bool is_idle;
+
+	sm__spin_lock(&pages->lock);
+	slot = sm__pages_slot(pages, index);
+	is_idle = slot_holds(slot, pfn);
+	if (is_idle) {
+		sm__frame_set(f, SM__F_GONE);
+		is_idle = !(sm__frame_flags(f) & busy);
+		if (is_idle)
+			empty_slot(pages, slot);
+		else
+			sm__frame_clear(f, SM__F_GONE);
+	}
+	sm__spin_unlock(&pages->lock);
+	return is_idle;
+}
+
+void sm__pages_mark_for_writing(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+{
+	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
+
+	sm__spin_lock(&pages->lock);
+	/* In this order: whoever looks finds one of the two. */
+	if (slot_holds(sm__pages_slot(pages, index), pfn) && (sm__frame_flags(f) & SM__F_DIRTY)) {
+		sm__frame_set(f, SM__F_WRITEBACK);
+		sm__frame_clear(f, SM__F_DIRTY);
+	}
+	sm__spin_unlock(&pages->lock);
 }
 
 uint32_t sm__pages_get(struct sm__pages *pages, uint64_t index)
@@ -239,179 +279,6 @@ void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__
 
 	if (root)
 		(void)each_below(pages, root, 0, range, visit, arg);
-}
-
-/* ---------------------------------------------------------------- dropping */
-
-/* Pages that have left their slots and are still mapped: a list through frame.link. */
-struct leaving {
-	uint32_t first;
-	uint64_t nr, limit;
-	uint64_t lo, hi; /* indexes */
-};
-
-static void leave(struct sm__pages *pages, struct leaving *l, uint64_t index, uint32_t pfn)
-{
-	sm__frame(pages->memory->pool, pfn)->link = l->first;
-	l->first = pfn;
-	if (!l->nr++ || index < l->lo)
-		l->lo = index;
-	if (index > l->hi)
-		l->hi = index;
-}
-
-/* After they were unmapped everywhere (I2). */
-static void let_go(struct sm__pages *pages, struct leaving *l)
-{
-	while (l->first) {
-		uint32_t pfn = l->first;
-
-		l->first = (uint32_t)sm__frame(pages->memory->pool, pfn)->link;
-		sm__frame_put(pages->memory->pool, pfn);
-	}
-}
-
-static bool drop_page(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
-{
-	if (sm__pages_remove(pages, index, pfn))
-		leave(pages, arg, index, pfn);
-	return true;
-}
-
-void sm__pages_lose(struct sm__pages *pages, uint64_t index, uint32_t pfn)
-{
-	struct leaving l = { 0 };
-
-	drop_page(pages, index, pfn, &l);
-	sm__pages_unmap(pages, index, index, SM__ZAP_FILE_ONLY);
-	let_go(pages, &l);
-}
-
-/* Zeroes part of a cached page. */
-static void zero_part(struct sm__pages *pages, uint64_t from, uint64_t to)
-{
-	struct sm__pool *pool = pages->memory->pool;
-	uint32_t pfn = from < to ? sm__pages_get(pages, from >> pages->page_shift) : 0;
-	size_t page = sm__page_size(pool);
-
-	if (!pfn)
-		return;
-	sm__frame_lock(sm__frame(pool, pfn));
-	__builtin_memset((char *)sm__frame_ptr(pool, pfn) + (from & (page - 1)), 0, to - from);
-	sm__frame_unlock(sm__frame(pool, pfn));
-	sm__frame_put(pool, pfn);
-}
-
-void sm__pages_truncate(struct sm__pages *pages, uint64_t size)
-{
-	uint64_t page = 1ull << pages->page_shift, first, old;
-	struct leaving l = { 0 };
-
-	/* acq_rel: a fault that sees the old size is unmapped below (I2) */
-	old = atomic_exchange_explicit(&pages->size, size, memory_order_acq_rel);
-	if (size >= old)
-		return;
-	first = sm__pages_count(pages);
-	zero_part(pages, size, SM__ALIGN_UP(size, page));
-	sm__pages_each(pages, first, UINT64_MAX, drop_page, &l);
-	sm__pages_unmap(pages, first, UINT64_MAX, 0);
-	let_go(pages, &l);
-}
-
-void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len)
-{
-	uint64_t page = 1ull << pages->page_shift, end = offset + len, first, last;
-	struct leaving l = { 0 };
-
-	/* In the last page below 2^64 no file has a byte, and rounding up would come out at 0. */
-	if (offset > UINT64_MAX - page)
-		return;
-	first = SM__ALIGN_UP(offset, page);
-	last = SM__ALIGN_DOWN(end, page);
-	if (first > last) {
-		zero_part(pages, offset, end);
-		return;
-	}
-	zero_part(pages, offset, first);
-	zero_part(pages, last, end);
-	if (first == last)
-		return;
-	first >>= pages->page_shift;
-	last = (last >> pages->page_shift) - 1;
-	sm__pages_each(pages, first, last, drop_page, &l);
-	sm__pages_unmap(pages, first, last, SM__ZAP_FILE_ONLY);
-	let_go(pages, &l);
-}
-
-/*
- * One clean page goes. GONE is set before DIRTY is looked at, and a write that is noticed sets
- * DIRTY before it looks at GONE: one of the two sees the other.
- */
-static bool shrink_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
-{
-	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
-	const uint32_t busy = SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK | SM__F_POISON;
-	struct leaving *l = arg;
-	_Atomic uintptr_t *slot;
-
-	sm__spin_lock(&pages->lock);
-	slot = sm__pages_slot(pages, index);
-	if (slot_holds(slot, pfn)) {
-		sm__frame_set(f, SM__F_GONE);
-		if (sm__frame_flags(f) & busy) {
-			sm__frame_clear(f, SM__F_GONE);
-		} else {
-			empty_slot(pages, slot);
-			leave(pages, l, index, pfn);
-		}
-	}
-	sm__spin_unlock(&pages->lock);
-	return l->nr < l->limit;
-}
-
-static uint64_t shrink_object(struct sm__pages *pages, uint64_t limit)
-{
-	struct leaving l = { .limit = limit };
-
-	if (pages->is_volatile)
-		return 0;
-	sm__pages_each(pages, 0, UINT64_MAX, shrink_one, &l);
-	if (l.nr)
-		sm__pages_unmap(pages, l.lo, l.hi, SM__ZAP_FILE_ONLY);
-	let_go(pages, &l);
-	return l.nr;
-}
-
-/* An object of a bucket, kept alive by a file count of its own; NULL at the end. */
-static struct sm__pages *next_object(struct sm__memory *m, unsigned bucket, unsigned nr)
-{
-	struct sm__pages *p, *found = NULL;
-
-	sm__spin_lock(&m->lock);
-	sm__list_for_each_entry (p, &m->objects[bucket], bucket) {
-		if (!nr--) {
-			found = p;
-			found->files++;
-			break;
-		}
-	}
-	sm__spin_unlock(&m->lock);
-	return found;
-}
-
-uint64_t sm__pages_shrink(struct sm__memory *m, uint64_t nr)
-{
-	uint64_t left = nr;
-
-	for (unsigned b = 0; b < SM__PAGES_BUCKETS && left; b++) {
-		struct sm__pages *p;
-
-		for (unsigned i = 0; left && (p = next_object(m, b, i)); i++) {
-			left -= shrink_object(p, left);
-			sm__pages_detach_file(p, NULL);
-		}
-	}
-	return nr - left;
 }
 
 /* ---------------------------------------------------------------- proof */

@@ -25,6 +25,11 @@
  *    needs no lock; a look-up that takes a reference does (frame.h I5).
  * I7 READY in a slot: the frame is up to date, which it stays. A fault need not look at the
  *    descriptors of the 16 frames that it maps, which lie in 8 lines.
+ * I8 One resize of an object at a time (truncate, punch, a size learnt anew: pages_resize.c) holds
+ *    pages of it. While it changes the file, none of those is on its way there: it waits for who has
+ *    one BUSY, and who takes BUSY to write looks whether the page is held, lets go and waits.
+ * I9 The size changes under O by who resizes, and a page enters a slot only below it, under O: one
+ *    that lies beyond the new end is there when the resize walks, or never.
  *
  * Lock order: a table's lock before the object's lock.
  * Letters: A atomic; O the object's lock; H memory->lock.
@@ -70,9 +75,16 @@ struct sm__pages {
 	/* A  written under O: a node, and its shift in the low bits, so that a look-up touches one
 	 * line a level */
 	_Atomic uintptr_t root;
-	_Atomic uint64_t size; /* A  bytes, as last learnt */
+	_Atomic uint64_t size; /* A  bytes, as last learnt; written under O (I9) */
 	_Atomic uint64_t nr;   /* A  pages */
+	struct sm__list open;  /* H  files that share the object */
+
+	_Atomic uint32_t resize; /* A  enum sm__resize; a futex; written under O */
+	uint64_t held_first;	 /* O  pages that are not written to the file meanwhile (I8) */
+	uint64_t held_last;
 };
+
+enum sm__resize { SM__RESIZE_HELD = 1, SM__RESIZE_SLEEPERS = 2, SM__RESIZE_COUNT = 4 };
 
 static inline struct sm__pages_node *sm__root_node(uintptr_t root)
 {
@@ -97,6 +109,9 @@ static inline struct sm__pages *sm__pages_bound(const struct sm_file *file)
 	/* acquire: pairs with the publication in sm__pages_of */
 	return atomic_load_explicit(&file->pages, memory_order_acquire);
 }
+/* The same, read so that of a file that is just being bound and a caller that has just changed it one
+ * sees the other. */
+struct sm__pages *sm__pages_bound_since(struct sm_file *file);
 /* The file closes: writes back what is dirty; the last file of an object ends it. */
 void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file);
 /* I5. 0 or -ENOMEM. Cost: one load when mm mapped the same object last. */
@@ -162,19 +177,31 @@ static inline uint64_t sm__pages_count(struct sm__pages *pages)
 
 	return (size >> pages->page_shift) + !!(size & ((1ull << pages->page_shift) - 1));
 }
-/* Learns the size anew; when the object has shrunk, its lost pages are unmapped everywhere. */
-void sm__pages_refresh(struct sm__pages *pages, struct sm_file *file);
-/* The size is now this; pages beyond the end are dropped and unmapped, private copies too. */
-void sm__pages_truncate(struct sm__pages *pages, uint64_t size);
-/* Bytes [offset, offset + len) read as zero; whole pages are dropped and unmapped. */
-void sm__pages_punch(struct sm__pages *pages, uint64_t offset, uint64_t len);
+/*
+ * Learns the size anew; when the object has shrunk, its lost pages are unmapped everywhere, when it has
+ * grown, the rest of its last page is read. Return: 0, or why that could not be read: the size is as
+ * it was then. Context: as fetch.
+ */
+int sm__pages_refresh(struct sm__pages *pages, struct sm_file *file);
+/* Whether a resize holds the page (I8). Context: its BUSY is the caller's. */
+bool sm__pages_is_held(struct sm__pages *pages, uint64_t index);
+/* Context: no lock, no BUSY. */
+void sm__pages_wait_for_resize(struct sm__pages *pages);
+/* Drops pages [first, last] and unmaps them. Context: as unmap. */
+void sm__pages_drop(struct sm__pages *pages, uint64_t first, uint64_t last, unsigned zap_flags);
 /* Writes dirty pages [first, last] back through file. 0 or the first error. Context: as fetch. */
 int sm__pages_write_back(struct sm__pages *pages, struct sm_file *file, uint64_t first,
 			 uint64_t last);
 /* The page is broken: out of its slot, out of every mm. Context: as truncate. */
 void sm__pages_lose(struct sm__pages *pages, uint64_t index, uint32_t pfn);
-/* Drops up to nr clean pages of all objects, unmapping them. Context: no lock. */
-uint64_t sm__pages_shrink(struct sm__memory *memory, uint64_t nr);
+/*
+ * Drops clean pages of all objects, unmapping them, then dirty ones after writing them to their files,
+ * until `wanted` frames have become free or there are no more.
+ * Context: no lock; calls ops->write_page. Return: frames that became free.
+ */
+uint64_t sm__pages_shrink(struct sm__memory *memory, uint64_t wanted);
+/* An open file of the object that takes write-backs, with a reference, or NULL. */
+struct sm_file *sm__pages_writer(struct sm__pages *pages);
 /* I1 over all slots, and nr. Context: nobody uses the object. */
 bool sm__pages_is_valid(struct sm__pages *pages);
 
@@ -187,7 +214,11 @@ void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__
  * goes to the caller, who unmaps before dropping it (I2).
  */
 bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn);
-/* 0, -EEXIST, -ENOMEM. On success the slot has taken its own reference. */
+/* The same if the page is clean and nobody works on it. */
+bool sm__pages_remove_idle(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+/* DIRTY, if the page has it, becomes "to be written". */
+void sm__pages_mark_for_writing(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+/* 0, -EEXIST, -ENXIO (beyond the end), -ENOMEM. On success the slot has taken its own reference. */
 int sm__pages_insert(struct sm__pages *pages, uint64_t index, uint32_t pfn);
 /* Takes BUSY, sleeping for it. Context: no lock. */
 void sm__frame_lock(struct sm__frame *f);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages_io.c - the page cache meets its file: reading, writing back, and the size.
+ * pages_io.c - the page cache meets its file: reading and writing back.
  *
- * I1 No lock of the library is held over a function of the file, save BUSY of the page itself
- *    (samara/file.h G2, G3).
+ * I1 No lock of the library is held over a function of the file, save BUSY of the page itself and,
+ *    over truncate and punch, the object (pages_resize.c; samara/file.h G2, G3).
+ * I2 A page is on its way to the file from the moment DIRTY goes until the write has succeeded, or has
+ *    failed and DIRTY is back: WRITEBACK, BUSY, or both say so meanwhile.
  */
 #include "memory/gather.h"
 #include "memory/pagecache.h"
+#include "base/delay.h"
 #include "base/inject.h"
+#include "base/thread.h"
 
 #include <errno.h>
 
@@ -16,15 +20,7 @@ static void frame_put(struct sm__pages *pages, uint32_t pfn)
 	sm__frame_put(pages->memory->pool, pfn);
 }
 
-void sm__pages_refresh(struct sm__pages *pages, struct sm_file *file)
-{
-	uint64_t size = sm_file_size(file);
-
-	if (size != atomic_load_explicit(&pages->size, memory_order_relaxed))
-		sm__pages_truncate(pages, size);
-}
-
-/* Reads a new page into its slot. -EEXIST: somebody else has put one there. */
+/* Reads a new page into its slot. -EEXIST: somebody else has put one there; -ENXIO: beyond the end. */
 static int read_new(struct sm__pages *pages, struct sm_file *file, uint64_t index)
 {
 	struct sm__pool *pool = pages->memory->pool;
@@ -91,7 +87,7 @@ static int fetch_one(struct sm__pages *pages, struct sm_file *file, uint64_t ind
 			err = drop_failed(pages, index, pfn, flags) ? -EEXIST : -EIO;
 		frame_put(pages, pfn);
 	} while (err == -EEXIST);
-	return err;
+	return err == -ENXIO ? 0 : err;
 }
 
 int sm__pages_fetch(struct sm__pages *pages, struct sm_file *file, uint64_t index)
@@ -99,7 +95,9 @@ int sm__pages_fetch(struct sm__pages *pages, struct sm_file *file, uint64_t inde
 	uint64_t first = SM__ALIGN_DOWN(index, SM__AROUND), nr;
 	int err;
 
-	sm__pages_refresh(pages, file);
+	err = sm__pages_refresh(pages, file);
+	if (err)
+		return err;
 	nr = sm__pages_count(pages);
 	if (index >= nr)
 		return 0;
@@ -120,61 +118,82 @@ struct write_back {
 	bool found;
 };
 
-static bool has_dirty(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
+/* Whether the page may differ from the file, or is on its way there (I2). */
+static bool is_unwritten(uint32_t flags)
+{
+	return (flags & (SM__F_DIRTY | SM__F_WRITEBACK)) ||
+	       (flags & (SM__F_BUSY | SM__F_UPTODATE)) == (SM__F_BUSY | SM__F_UPTODATE);
+}
+
+static bool find_unwritten(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
 	struct write_back *w = arg;
 
 	(void)index;
-	w->found = w->found || (sm__frame_flags(sm__frame(pages->memory->pool, pfn)) & SM__F_DIRTY);
+	w->found = is_unwritten(sm__frame_flags(sm__frame(pages->memory->pool, pfn)));
 	return !w->found;
 }
 
-/* Turns DIRTY into "to be written". */
 static bool mark_for_writing(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
-	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
-
-	(void)index;
 	(void)arg;
-	if (sm__frame_flags(f) & SM__F_DIRTY) {
-		sm__frame_set(f, SM__F_WRITEBACK);
-		sm__frame_clear(f, SM__F_DIRTY);
-	}
+	if (sm__frame_flags(sm__frame(pages->memory->pool, pfn)) & SM__F_DIRTY)
+		sm__pages_mark_for_writing(pages, index, pfn);
 	return true;
+}
+
+/*
+ * Writes the page as it is now. Context: BUSY is ours. One that was marked is clean then. If another
+ * has just tried and failed, it is DIRTY: written too, so that this caller hears of it as well, and
+ * stays DIRTY, because writes to it may go unnoticed.
+ */
+static int write_page(struct sm__pages *pages, struct sm_file *file, uint64_t index, uint32_t pfn)
+{
+	struct sm__pool *pool = pages->memory->pool;
+	struct sm__frame *f = sm__frame(pool, pfn);
+	uint64_t offset = index << pages->page_shift, size, len = sm__page_size(pool);
+	uint32_t flags = sm__frame_flags(f);
+	int err;
+
+	/* It may have been written by another, or truncated, while this thread waited. */
+	size = atomic_load_explicit(&pages->size, memory_order_acquire);
+	if (!(flags & (SM__F_WRITEBACK | SM__F_DIRTY)) || (flags & SM__F_GONE) || offset >= size)
+		return 0;
+	if (len > size - offset)
+		len = size - offset;
+	sm__frame_clear(f, SM__F_WRITEBACK);
+	sm__delay();
+	err = file->ops->write_page
+		      ? file->ops->write_page(file->arg, offset, sm__frame_ptr(pool, pfn), len)
+		      : -EBADF;
+	if (err)
+		sm__frame_set(f, SM__F_DIRTY);
+	return err;
 }
 
 static bool write_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
 	struct sm__pool *pool = pages->memory->pool;
-	struct sm__frame *f = sm__frame(pool, pfn);
 	struct write_back *w = arg;
-	uint64_t offset = index << pages->page_shift, size;
+	bool held;
 	int err = 0;
 
-	if (!(sm__frame_flags(f) & SM__F_WRITEBACK))
+	/* DIRTY alone: since the mark, by somebody else's write. */
+	if (!is_unwritten(sm__frame_flags(sm__frame(pool, pfn)) & ~(uint32_t)SM__F_DIRTY))
 		return true;
-	pfn = sm__pages_get(pages, index);
-	if (!pfn)
-		return true;
-	f = sm__frame(pool, pfn);
-	sm__frame_lock(f);
-	size = atomic_load_explicit(&pages->size, memory_order_acquire);
-	/* It may have been written by another, or truncated, while this thread waited. */
-	if ((sm__frame_flags(f) & (SM__F_WRITEBACK | SM__F_GONE)) == SM__F_WRITEBACK &&
-	    offset < size) {
-		size_t len =
-			size - offset < sm__page_size(pool) ? size - offset : sm__page_size(pool);
-
-		sm__frame_clear(f, SM__F_WRITEBACK);
-		err = w->file->ops->write_page
-			      ? w->file->ops->write_page(w->file->arg, offset,
-							 sm__frame_ptr(pool, pfn), len)
-			      : -EBADF;
-		if (err)
-			sm__frame_set(f, SM__F_DIRTY);
-	}
-	sm__frame_unlock(f);
-	sm__frame_put(pool, pfn);
+	do {
+		pfn = sm__pages_get(pages, index);
+		if (!pfn)
+			break;
+		sm__frame_lock(sm__frame(pool, pfn));
+		held = sm__pages_is_held(pages, index);
+		if (!held)
+			err = write_page(pages, w->file, index, pfn);
+		sm__frame_unlock(sm__frame(pool, pfn));
+		sm__frame_put(pool, pfn);
+		if (held)
+			sm__pages_wait_for_resize(pages);
+	} while (held);
 	if (err && !w->err)
 		w->err = err;
 	return true;
@@ -189,40 +208,16 @@ int sm__pages_write_back(struct sm__pages *pages, struct sm_file *file, uint64_t
 	if (pages->is_volatile ||
 	    atomic_load_explicit(&pages->memory->pool->detached, memory_order_relaxed))
 		return 0;
-	sm__pages_each(pages, first, last, has_dirty, &w);
+	sm__thread_leave();
+	sm__pages_each(pages, first, last, find_unwritten, &w);
 	if (!w.found)
 		return 0;
-	/* In this order: a write after the mark is either in what is written, or dirty again (I3).
-	 * */
+	/* In this order: a write after the mark is either in what is written, or dirty again (pagecache.h
+	 * I3). */
 	sm__pages_each(pages, first, last, mark_for_writing, &w);
 	sm__pages_clean(pages, first, last);
 	sm__pages_each(pages, first, last, write_one, &w);
 	return w.err;
-}
-
-/* ---------------------------------------------------------------- the file's own calls */
-
-int sm_file_truncate(struct sm_file *file, uint64_t size)
-{
-	struct sm__pages *pages = sm__pages_bound(file);
-	int err = file->ops->truncate ? file->ops->truncate(file->arg, size) : -EOPNOTSUPP;
-
-	if (!err && pages)
-		sm__pages_truncate(pages, size);
-	return err;
-}
-
-int sm_file_punch(struct sm_file *file, uint64_t offset, uint64_t length)
-{
-	struct sm__pages *pages = sm__pages_bound(file);
-	int err;
-
-	if (offset + length < offset || !length)
-		return -EINVAL;
-	err = file->ops->punch ? file->ops->punch(file->arg, offset, length) : -EOPNOTSUPP;
-	if (!err && pages)
-		sm__pages_punch(pages, offset, length);
-	return err;
 }
 
 int sm_file_sync(struct sm_file *file, uint64_t offset, uint64_t length, bool durable)
@@ -231,6 +226,7 @@ int sm_file_sync(struct sm_file *file, uint64_t offset, uint64_t length, bool du
 	uint64_t end = offset + length;
 	int err = 0;
 
+	sm__thread_enter();
 	if (end < offset)
 		end = UINT64_MAX;
 	if (pages && length)
@@ -239,12 +235,4 @@ int sm_file_sync(struct sm_file *file, uint64_t offset, uint64_t length, bool du
 	if (!err && durable && file->ops->sync)
 		err = file->ops->sync(file->arg);
 	return err;
-}
-
-void sm_file_refresh(struct sm_file *file)
-{
-	struct sm__pages *pages = sm__pages_bound(file);
-
-	if (pages)
-		sm__pages_refresh(pages, file);
 }

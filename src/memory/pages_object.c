@@ -60,7 +60,9 @@ static struct sm__pages *new_pages(struct sm__memory *m, struct sm_file *file)
 	p->page_shift = m->pool->page_shift;
 	p->files = 1;
 	sm__list_init(&p->mappers);
+	sm__list_init(&p->open);
 	sm__spin_init(&p->lock);
+	atomic_init(&p->resize, 0);
 	atomic_init(&p->size, sm_file_size(file));
 	return p;
 }
@@ -68,6 +70,7 @@ static struct sm__pages *new_pages(struct sm__memory *m, struct sm_file *file)
 int sm__pages_of(struct sm__memory *m, struct sm_file *file, struct sm__pages **out)
 {
 	struct sm__pages *bound = sm__pages_bound(file), *fresh, *p;
+	bool is_first = false;
 
 	*out = bound;
 	if (bound)
@@ -86,14 +89,53 @@ int sm__pages_of(struct sm__memory *m, struct sm_file *file, struct sm__pages **
 			fresh = NULL;
 			sm__list_add(bucket_of(m, &file->info), &p->bucket);
 		}
-		/* release: pairs with the acquire in sm__pages_bound */
-		atomic_store_explicit(&file->pages, p, memory_order_release);
+		sm__list_add(&p->open, &file->in_pages);
+		/* RMW, release: pairs with the acquire in sm__pages_bound, and with bound_since */
+		atomic_exchange_explicit(&file->pages, p, memory_order_acq_rel);
 		bound = p;
+		is_first = true;
 	}
 	sm__spin_unlock(&m->lock);
 	free(fresh);
+	/* Who truncated it meanwhile may not have seen that it is mapped. */
+	if (is_first)
+		(void)sm__pages_refresh(bound, file);
 	*out = bound;
 	return bound->memory == m ? 0 : -EXDEV;
+}
+
+struct sm__pages *sm__pages_bound_since(struct sm_file *file)
+{
+	struct sm__pages *pages = NULL;
+
+	/* RMW: of this and the one in sm__pages_of, the later sees the earlier */
+	atomic_compare_exchange_strong_explicit(&file->pages, &pages, NULL, memory_order_acq_rel,
+						memory_order_acquire);
+	return pages;
+}
+
+struct sm_file *sm__pages_writer(struct sm__pages *pages)
+{
+	struct sm_file *file, *found = NULL;
+
+	sm__spin_lock(&pages->memory->lock);
+	sm__list_for_each_entry (file, &pages->open, in_pages) {
+		uint64_t refs = atomic_load_explicit(&file->refs, memory_order_relaxed);
+
+		if (!(file->info.mode & SM_FILE_WRITE) || !file->ops->write_page)
+			continue;
+		/* One that is closing writes by itself. */
+		while (refs && !atomic_compare_exchange_weak_explicit(&file->refs, &refs, refs + 1,
+								      memory_order_relaxed,
+								      memory_order_relaxed))
+			;
+		if (refs) {
+			found = file;
+			break;
+		}
+	}
+	sm__spin_unlock(&pages->memory->lock);
+	return found;
 }
 
 static void free_nodes(struct sm__pages *pages, struct sm__pages_node *n)
@@ -131,6 +173,8 @@ void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
 	if (file && (file->info.mode & SM_FILE_WRITE))
 		(void)sm__pages_write_back(pages, file, 0, UINT64_MAX);
 	sm__spin_lock(&m->lock);
+	if (file)
+		sm__list_del(&file->in_pages);
 	last = !--pages->files;
 	if (last) {
 		sm__list_del(&pages->bucket);
@@ -180,6 +224,13 @@ void sm__pages_end_truncations(struct sm__memory *m)
 		struct mapper *r;
 
 		sm__list_for_each_entry (p, &m->objects[i], bucket) {
+			uint32_t word = atomic_load_explicit(&p->resize, memory_order_relaxed);
+
+			atomic_store_explicit(
+				&p->resize,
+				(word & ~(uint32_t)(SM__RESIZE_HELD | SM__RESIZE_SLEEPERS)) +
+					SM__RESIZE_COUNT,
+				memory_order_relaxed);
 			sm__list_for_each_safe (r, &p->mappers, in_pages) {
 				/* A place keeper on the stack of a thread that is not here. */
 				if (!r->mm)

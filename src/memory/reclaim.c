@@ -114,9 +114,12 @@ static bool pageout_one(struct sm__mm *mm, sm_addr addr, bool idle_only, struct 
 	case SWAP:
 		return swap_one(mm, &slot, addr, e);
 	case DROP:
-	case UNMAP:
 		drop_one(mm, &slot, addr, e, g);
 		return true;
+	case UNMAP:
+		/* Its frame stays with the object. */
+		drop_one(mm, &slot, addr, e, g);
+		return false;
 	case KEEP:
 		break;
 	}

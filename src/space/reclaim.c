@@ -4,7 +4,7 @@
  *
  *      look 1   idle pages go; pages that were used since the last look are marked idle
  *      look 2   what is still idle goes
- *      last     clean pages of files
+ *      last     pages of files: clean ones, then dirty ones, which are written first
  *
  *      active  --look-->  inactive  --look-->  gone (dropped, unmapped, or in the swap file)
  *         ^  a use            |

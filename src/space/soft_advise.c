@@ -177,7 +177,8 @@ static int read_ahead(struct sm__advise *a)
 
 	if (!m || sm__pages_of(m, a->file, &pages) || pages->is_volatile)
 		return 0;
-	sm__pages_refresh(pages, a->file);
+	if (sm__pages_refresh(pages, a->file))
+		return 0;
 	nr = sm__pages_count(pages);
 	for (uint64_t i = a->first; i <= a->last && i < nr; i++)
 		if (!sm__pages_is_ready(pages, i) && sm__pages_fetch(pages, a->file, i))

@@ -666,6 +666,34 @@ static void exhaustion_is_an_ordinary_result(void **state)
 	assert_int_equal(r.error, 0);
 }
 
+/* A file of 128 MiB in a pool of 64: what guests wrote goes to the file and comes back. */
+static void a_file_may_be_larger_than_memory(void **state)
+{
+	enum { NR = 32768 };
+	int fd = memfd_create("large", 0);
+	struct sm_file *file;
+	int64_t a;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, NR * PAGE), 0);
+	assert_int_equal(sm_file_open_fd(fd, NULL, &file), 0);
+	a = sm_mmap(s, 0, NR * PAGE, RW, SM_MAP_SHARED, file, 0);
+	assert_true(a > 0);
+	for (uint64_t i = 0; i < NR; i++)
+		put(s, (sm_addr)a + i * PAGE, i ^ 0x5a5a5a5a);
+	for (uint64_t i = 0; i < NR; i++)
+		assert_int_equal(get(s, (sm_addr)a + i * PAGE), i ^ 0x5a5a5a5a);
+	assert_int_equal(sm_msync(s, (sm_addr)a, NR * PAGE, SM_MS_SYNC), 0);
+	for (uint64_t i = 0; i < NR; i += 97) {
+		uint64_t v = 0;
+
+		assert_int_equal(pread(fd, &v, sizeof(v), (off_t)(i * PAGE)), sizeof(v));
+		assert_int_equal(v, i ^ 0x5a5a5a5a);
+	}
+	sm_file_put(file);
+	close(fd);
+}
+
 int main(void)
 {
 	const char *const presets[] = { "linux-5.19", "linux-6.4", "samara" };
@@ -689,6 +717,7 @@ int main(void)
 		T(a_failed_step_changes_nothing),
 		T(every_allocation_may_fail),
 		T(exhaustion_is_an_ordinary_result),
+		T(a_file_may_be_larger_than_memory),
 	};
 
 	for (size_t i = 0; i < SM__ARRAY_SIZE(presets); i++) {
