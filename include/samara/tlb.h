@@ -154,8 +154,13 @@ struct sm_futex_key {
 
 /*
  * The key of a futex word. shared: the word may be in a shared mapping and be waited for from
- * another space (no FUTEX_PRIVATE_FLAG).
- * Return: 0, -EFAULT (nothing mapped), -EINVAL (not aligned to 4).
+ * another space (no FUTEX_PRIVATE_FLAG); the page is brought in, for writing where that is allowed.
+ * As on Linux a word that may only be read has a shared key in a file mapping, none in other memory.
+ * A read-only private mapping of a file is keyed by the file, also where the page is a copy by now.
+ * Context: shared: as a fault (may sleep, functions of files may run). Otherwise any, signal-safe.
+ * Return: 0, -EINVAL (not aligned to 4), -EFAULT (outside the address range; shared: not accessible,
+ *         beyond the end of the file, device memory), shared: -ENOMEM, -EINTR.
+ * Source: FUTEX_WAKE on Linux 6.18, on each kind of mapping.
  */
 SM_API int sm_futex_key(struct sm_space *space, sm_addr addr, bool shared,
 			struct sm_futex_key *out);

@@ -187,30 +187,68 @@ int sm_cmpxchg(struct sm_space *s, sm_addr addr, unsigned size, uint64_t *expect
 	return done;
 }
 
-int sm_futex_key(struct sm_space *s, sm_addr addr, bool shared, struct sm_futex_key *out)
+/*
+ * Touches the word as the kernel does before it looks what is behind it: for writing, or where that is
+ * not allowed for reading. It also binds the file, which calls its functions, so under no lock.
+ */
+static int touch(struct sm_space *s, sm_addr addr, bool *read_only)
 {
-	struct sm__pages *pages = NULL;
+	for (unsigned kind = 0; kind < 2; kind++) {
+		struct sm_fault_result r =
+			sm_fault(s, addr, kind ? SM_ACCESS_READ : SM_ACCESS_WRITE);
+
+		if (r.error)
+			return r.error;
+		*read_only = kind;
+		if (!r.signo)
+			return r.flags & SM_FAULT_DEVICE ? -EFAULT : 0;
+	}
+	return -EFAULT;
+}
+
+/* What is behind the word now. -EAGAIN: not what was touched. */
+static int shared_key(struct sm_space *s, sm_addr addr, bool read_only, struct sm_futex_key *out)
+{
 	struct sm__vma *v;
 	struct sm__op op;
 	int err;
 
-	if (addr & 3)
-		return -EINVAL;
-	*out = (struct sm_futex_key){ .object = (uintptr_t)s, .offset = addr };
 	sm__op_init(&op, s, SM_CALL_LOOKUP);
 	err = sm__op_lock(&op, SM__READ, addr, addr + 4);
 	if (err)
 		return err;
 	v = sm__find(s, addr);
-	if (!v)
-		err = -EFAULT;
-	else if (shared && v->file && (v->flags & SM_VM_MAYSHARE))
-		err = sm__space_mm(s) ? sm__pages_of(sm__space_mm(s)->memory, v->file, &pages) : 0;
-	if (!err && shared && v->file && (v->flags & SM_VM_MAYSHARE)) {
+	if (!v) {
+		err = -EAGAIN;
+	} else if (v->file && ((v->flags & SM_VM_MAYSHARE) || read_only)) {
+		struct sm__pages *pages = sm__pages_bound(v->file);
+
+		if (!pages && sm__space_mm(s))
+			err = -EAGAIN;
 		out->object = pages ? (uintptr_t)pages : (uintptr_t)v->file;
 		out->offset = (v->pgoff << s->page_shift) + (addr - v->start);
 		out->shared = true;
+	} else if (read_only) {
+		err = -EFAULT;
 	}
 	sm__op_unlock(&op);
+	return err;
+}
+
+int sm_futex_key(struct sm_space *s, sm_addr addr, bool shared, struct sm_futex_key *out)
+{
+	bool read_only = false;
+	int err;
+
+	if (addr & 3)
+		return -EINVAL;
+	if (addr >= s->o.range_end)
+		return -EFAULT;
+	do {
+		*out = (struct sm_futex_key){ .object = (uintptr_t)s, .offset = addr };
+		err = shared ? touch(s, addr, &read_only) : 0;
+		if (!err && shared)
+			err = shared_key(s, addr, read_only, out);
+	} while (err == -EAGAIN);
 	return err;
 }

@@ -384,8 +384,44 @@ static void atomics_and_keys(void **state)
 	assert_int_equal(sm_futex_key(s, a, true, &k1), 0);
 	assert_int_equal(sm_futex_key(child, a, true, &k2), 0);
 	assert_true(k1.object != k2.object);
-	assert_int_equal(sm_futex_key(s, 0x1000, false, &k1), -EFAULT);
 	sm_space_destroy(child);
+}
+
+/* What FUTEX_WAKE answers on Linux 6.18 for the same mappings. */
+static void keys_exist_where_linux_has_them(void **state)
+{
+	const int NONE = 0, R = SM_PROT_READ;
+	struct sm_futex_key k, k2;
+	struct sm_file *file;
+	sm_addr at[5];
+
+	(void)state;
+	assert_int_equal(sm_file_create_memory("words", PAGE, &file), 0);
+	at[0] = (sm_addr)sm_mmap(s, 0, PAGE, NONE, SM_MAP_SHARED, file, 0);
+	at[1] = (sm_addr)sm_mmap(s, 0, 2 * PAGE, RW, SM_MAP_SHARED, file, 0);
+	at[2] = (sm_addr)sm_mmap(s, 0, 2 * PAGE, R, SM_MAP_SHARED, file, 0);
+	at[3] = (sm_addr)sm_mmap(s, 0, 2 * PAGE, R, SM_MAP_PRIVATE, file, 0);
+	at[4] = map(0, 1, NONE, ANON);
+	sm_file_put(file);
+	assert_int_equal(sm_futex_key(s, at[0], true, &k), -EFAULT);
+	/* before anything has touched the file */
+	assert_int_equal(sm_futex_key(s, at[1] + 8, true, &k), 0);
+	for (unsigned i = 2; i < 4; i++) {
+		assert_int_equal(sm_futex_key(s, at[i] + 8, true, &k2), 0);
+		assert_true(k2.shared);
+		assert_int_equal(k2.object, k.object);
+		assert_int_equal(k2.offset, k.offset);
+	}
+	for (unsigned i = 1; i < 4; i++)
+		assert_int_equal(sm_futex_key(s, at[i] + PAGE, true, &k), -EFAULT);
+	assert_int_equal(sm_futex_key(s, at[1] + PAGE, false, &k), 0);
+	assert_int_equal(sm_futex_key(s, at[4], true, &k), -EFAULT);
+	assert_int_equal(sm_futex_key(s, at[4], false, &k), 0);
+	assert_int_equal(sm_futex_key(s, map(0, 1, R, ANON), true, &k), -EFAULT);
+	assert_int_equal(sm_futex_key(s, 0x1000, true, &k), -EFAULT);
+	assert_int_equal(sm_futex_key(s, 0x1000, false, &k), 0);
+	assert_int_equal(sm_futex_key(s, -(sm_addr)PAGE, false, &k), -EFAULT);
+	assert_int_equal(sm_futex_key(s, at[1] + 1, true, &k), -EINVAL);
 }
 
 static void a_tlb_sees_what_the_space_shows(void **state)
@@ -712,6 +748,7 @@ int main(void)
 		T(device_ranges_are_the_embedders),
 		T(stacks_grow_with_pages),
 		T(atomics_and_keys),
+		T(keys_exist_where_linux_has_them),
 		T(a_tlb_sees_what_the_space_shows),
 		T(pages_may_be_larger),
 		T(a_failed_step_changes_nothing),
