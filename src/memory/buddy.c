@@ -11,11 +11,11 @@
  */
 #include "memory/frame.h"
 
-static void push(struct sm__pool *pool, uint32_t pfn, unsigned order, bool clean)
+static void push(struct sm__pool *pool, uint32_t pfn, unsigned order, uint32_t known)
 {
 	struct sm__frame *f = sm__frame(pool, pfn);
 	uint32_t next = pool->head[order];
-	uint32_t flags = SM__F_FREE | (clean ? SM__F_CLEAN : 0) | order << SM__F_ORDER_SHIFT;
+	uint32_t flags = SM__F_FREE | (known & SM__F_KNOWN) | order << SM__F_ORDER_SHIFT;
 
 	atomic_store_explicit(&f->flags, flags, memory_order_relaxed);
 	f->buddy.next = next;
@@ -40,7 +40,7 @@ void sm__buddy_unlink(struct sm__pool *pool, uint32_t pfn, unsigned order)
 	pool->nr_free -= 1u << order;
 }
 
-void sm__buddy_free(struct sm__pool *pool, uint32_t pfn, unsigned order, bool clean)
+void sm__buddy_free(struct sm__pool *pool, uint32_t pfn, unsigned order, uint32_t known)
 {
 	while (order < SM__MAX_ORDER) {
 		uint32_t other = pfn ^ (1u << order);
@@ -50,14 +50,14 @@ void sm__buddy_free(struct sm__pool *pool, uint32_t pfn, unsigned order, bool cl
 		if (!(flags & SM__F_FREE) || flags >> SM__F_ORDER_SHIFT != order)
 			break;
 		sm__buddy_unlink(pool, other, order);
-		clean = clean && (flags & SM__F_CLEAN);
+		known &= flags;
 		pfn &= ~(1u << order);
 		order++;
 	}
-	push(pool, pfn, order, clean);
+	push(pool, pfn, order, known);
 }
 
-uint32_t sm__buddy_alloc(struct sm__pool *pool, unsigned order, bool *clean)
+uint32_t sm__buddy_alloc(struct sm__pool *pool, unsigned order, uint32_t *known)
 {
 	unsigned have = order;
 	uint32_t pfn;
@@ -67,12 +67,11 @@ uint32_t sm__buddy_alloc(struct sm__pool *pool, unsigned order, bool *clean)
 	if (have > SM__MAX_ORDER)
 		return 0;
 	pfn = pool->head[have];
-	*clean = atomic_load_explicit(&sm__frame(pool, pfn)->flags, memory_order_relaxed) &
-		 SM__F_CLEAN;
+	*known = sm__frame_flags(sm__frame(pool, pfn)) & SM__F_KNOWN;
 	sm__buddy_unlink(pool, pfn, have);
 	while (have > order) {
 		have--;
-		push(pool, pfn + (1u << have), have, *clean);
+		push(pool, pfn + (1u << have), have, *known);
 	}
 	return pfn;
 }

@@ -14,7 +14,9 @@
  *    in use = refs > 0.
  * I2 A free block is the largest it can be: no two free buddies of equal order below order 9.
  * I3 Number 0 is the shared zero page: it is never handed out, so 0 also means "none".
- * I4 SM__F_CLEAN on a free block: its bytes are zero.
+ * I4 SM__F_CLEAN on a free block: its bytes are zero. SM__F_GIVEN: they take no memory of the host, and
+ *    are zero; it is never on a frame that a CPU stack holds. Zeroed memory, such as a page table's
+ *    that was freed, is clean and not given.
  * I5 A frame's refs counts the page-table entries that map it as private memory, or one for the
  *    page cache that holds it (whose mappings are not counted: pagecache.h I2), plus one for
  *    whoever works on it. It goes from 0 to 1 only by allocation. With refs == 1, held by an entry
@@ -59,7 +61,9 @@ enum sm__frame_flags {
 	SM__F_HUGE = 1 << 15,	    /* head of 512 frames mapped by one entry */
 	SM__F_WRITEBACK = 1 << 17,  /* A  was dirty, will be written by the write-back under way */
 	SM__F_WAITERS = 1 << 16,    /* A  somebody sleeps until BUSY is gone */
-	SM__F_ORDER_SHIFT = 24,	    /* P  order of a free block */
+	SM__F_GIVEN = 1 << 18,	    /* P  free block: its memory has gone back to the host */
+	SM__F_KNOWN = SM__F_CLEAN | SM__F_GIVEN,
+	SM__F_ORDER_SHIFT = 24, /* P  order of a free block */
 };
 
 struct sm__frame {
@@ -152,8 +156,9 @@ void sm__pool_stats(struct sm__pool *pool, struct sm__pool_stats *out);
 bool sm__pool_is_valid(struct sm__pool *pool);
 
 /* buddy.c: the lists. Context: pool->lock held. */
-void sm__buddy_free(struct sm__pool *pool, uint32_t pfn, unsigned order, bool clean);
-uint32_t sm__buddy_alloc(struct sm__pool *pool, unsigned order, bool *clean);
+/* known: of SM__F_KNOWN what is true of the whole block; other bits are passed over. */
+void sm__buddy_free(struct sm__pool *pool, uint32_t pfn, unsigned order, uint32_t known);
+uint32_t sm__buddy_alloc(struct sm__pool *pool, unsigned order, uint32_t *known);
 bool sm__buddy_is_valid(struct sm__pool *pool);
 void sm__buddy_unlink(struct sm__pool *pool, uint32_t pfn, unsigned order);
 static inline unsigned sm__buddy_order(const struct sm__frame *f)

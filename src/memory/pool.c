@@ -189,7 +189,7 @@ static bool take_block(struct sm__pool *pool)
 	} else {
 		/* If somebody grew further meanwhile the block stays, and faults in when it is
 		 * used. */
-		sm__buddy_free(pool, first, SM__MAX_ORDER, true);
+		sm__buddy_free(pool, first, SM__MAX_ORDER, SM__F_CLEAN);
 		ok = true;
 	}
 	sm__spin_unlock(&pool->lock);
@@ -259,7 +259,7 @@ int sm__pool_create(const struct sm__pool_options *o, struct sm__pool **out)
 	sm__spin_lock(&pool->lock);
 	sm__buddy_unlink(pool, 0, SM__MAX_ORDER);
 	for (unsigned order = 0; order < SM__MAX_ORDER; order++)
-		sm__buddy_free(pool, 1u << order, order, true);
+		sm__buddy_free(pool, 1u << order, order, SM__F_CLEAN);
 	atomic_store_explicit(&pool->frames[0].refs, 1, memory_order_relaxed);
 	sm__spin_unlock(&pool->lock);
 	*out = pool;
@@ -340,8 +340,7 @@ static void push_many(struct sm__pool *pool, struct sm__cpu_stack *s, const uint
 		return;
 	sm__spin_lock(&pool->lock);
 	for (uint32_t i = 0; i < spilled; i++)
-		sm__buddy_free(pool, spill[i], 0,
-			       sm__frame_flags(sm__frame(pool, spill[i])) & SM__F_CLEAN);
+		sm__buddy_free(pool, spill[i], 0, sm__frame_flags(sm__frame(pool, spill[i])));
 	sm__spin_unlock(&pool->lock);
 }
 
@@ -349,18 +348,18 @@ static void push_many(struct sm__pool *pool, struct sm__cpu_stack *s, const uint
 static uint32_t take_batch(struct sm__pool *pool, uint32_t *pfns)
 {
 	uint32_t n = 0;
-	bool clean;
+	uint32_t known;
 
 	sm__spin_lock(&pool->lock);
 	for (unsigned order = SM__CPU_REFILL_ORDER + 1; order-- > 0;) {
-		uint32_t pfn = sm__buddy_alloc(pool, order, &clean);
+		uint32_t pfn = sm__buddy_alloc(pool, order, &known);
 
 		if (!pfn)
 			continue;
 		for (uint32_t i = 1u << order; i-- > 0;) {
 			pfns[n++] = pfn + i;
-			atomic_store_explicit(&sm__frame(pool, pfn + i)->flags,
-					      clean ? SM__F_CLEAN : 0, memory_order_relaxed);
+			atomic_store_explicit(&sm__frame(pool, pfn + i)->flags, known & SM__F_CLEAN,
+					      memory_order_relaxed);
 		}
 		break;
 	}
@@ -440,8 +439,7 @@ static void drain(struct sm__pool *pool)
 		while (s->nr) {
 			uint32_t pfn = s->pfn[--s->nr];
 
-			sm__buddy_free(pool, pfn, 0,
-				       sm__frame_flags(sm__frame(pool, pfn)) & SM__F_CLEAN);
+			sm__buddy_free(pool, pfn, 0, sm__frame_flags(sm__frame(pool, pfn)));
 		}
 		sm__spin_unlock(&pool->lock);
 		sm__spin_unlock(&s->lock);
@@ -450,14 +448,15 @@ static void drain(struct sm__pool *pool)
 
 uint32_t sm__frame_alloc_order(struct sm__pool *pool, unsigned order, enum sm__alloc_flags flags)
 {
-	bool clean = false, drained = false;
+	bool clean, drained = false;
+	uint32_t known = 0;
 	uint32_t pfn;
 
 	if (sm__inject_fail() || atomic_load_explicit(&pool->detached, memory_order_relaxed))
 		return 0;
 	for (;;) {
 		sm__spin_lock(&pool->lock);
-		pfn = sm__buddy_alloc(pool, order, &clean);
+		pfn = sm__buddy_alloc(pool, order, &known);
 		sm__spin_unlock(&pool->lock);
 		if (pfn)
 			break;
@@ -468,6 +467,7 @@ uint32_t sm__frame_alloc_order(struct sm__pool *pool, unsigned order, enum sm__a
 		drain(pool);
 		drained = true;
 	}
+	clean = known & SM__F_CLEAN;
 	check_freed(pool, pfn, order, clean);
 	if ((flags & SM__ALLOC_ZERO) && !clean)
 		memset(sm__frame_ptr(pool, pfn), 0, sm__page_size(pool) << order);
@@ -531,8 +531,8 @@ void sm__frame_put_clean(struct sm__pool *pool, uint32_t pfn)
 		free_many(pool, &pfn, 1, SM__F_CLEAN);
 }
 
-/* Takes one dirty block of at least 64 frames out of the lists. */
-static uint32_t take_dirty_block(struct sm__pool *pool, unsigned *order)
+/* Takes one block of at least 64 frames that has memory of the host out of the lists. */
+static uint32_t take_backed_block(struct sm__pool *pool, unsigned *order)
 {
 	uint32_t found = 0;
 
@@ -540,7 +540,7 @@ static uint32_t take_dirty_block(struct sm__pool *pool, unsigned *order)
 	for (*order = SM__MAX_ORDER; *order >= 6 && !found; (*order)--)
 		for (uint32_t p = pool->head[*order]; p && !found;
 		     p = sm__frame(pool, p)->buddy.next)
-			if (!(sm__frame_flags(sm__frame(pool, p)) & SM__F_CLEAN))
+			if (!(sm__frame_flags(sm__frame(pool, p)) & SM__F_GIVEN))
 				found = p;
 	(*order)++;
 	if (found)
@@ -556,14 +556,14 @@ uint64_t sm__pool_trim(struct sm__pool *pool)
 	uint32_t pfn;
 
 	drain(pool);
-	while ((pfn = take_dirty_block(pool, &order))) {
+	while ((pfn = take_backed_block(pool, &order))) {
 		size_t bytes = sm__page_size(pool) << order;
 		bool ok = !madvise(sm__frame_ptr(pool, pfn), bytes,
 				   pool->is_private ? MADV_DONTNEED : MADV_REMOVE);
 
 		/* Given back, the block reads as zero and faults in again when it is used. */
 		sm__spin_lock(&pool->lock);
-		sm__buddy_free(pool, pfn, order, ok);
+		sm__buddy_free(pool, pfn, order, ok ? SM__F_KNOWN : 0);
 		sm__spin_unlock(&pool->lock);
 		if (!ok)
 			break;

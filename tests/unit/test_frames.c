@@ -164,6 +164,35 @@ static void creation_may_fail(void **state)
 	assert_null(pool);
 }
 
+/* As freed page tables are: zero, but not without memory. */
+static void trim_gives_zeroed_memory_back_too(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 2; kind++) {
+		struct sm__pool *pool = make(kind, 8);
+		uint32_t got[1500], n = 0;
+
+		(void)sm__pool_trim(pool);
+		for (; n < 1500; n++) {
+			got[n] = sm__frame_alloc(pool, SM__ALLOC_ZERO);
+			memset(sm__frame_ptr(pool, got[n]), 7, 4096);
+			memset(sm__frame_ptr(pool, got[n]), 0, 4096);
+		}
+		for (uint32_t i = 0; i < n; i++)
+			sm__frame_put_clean(pool, got[i]);
+		assert_true(sm__pool_trim(pool) >= 4u << 20);
+		assert_int_equal(sm__pool_trim(pool), 0);
+		assert_true(sm__pool_is_valid(pool));
+		for (uint32_t i = 0; i < n; i++) {
+			got[i] = sm__frame_alloc(pool, SM__ALLOC_ZERO);
+			assert_zero(pool, got[i]);
+		}
+		for (uint32_t i = 0; i < n; i++)
+			sm__frame_put(pool, got[i]);
+		assert_int_equal(sm__pool_destroy(pool), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +200,7 @@ int main(void)
 		cmocka_unit_test(exhaustion_is_an_answer_and_nothing_is_lost),
 		cmocka_unit_test(random_orders_keep_the_lists_whole),
 		cmocka_unit_test(trim_gives_memory_back_as_zero),
+		cmocka_unit_test(trim_gives_zeroed_memory_back_too),
 		cmocka_unit_test(a_poisoned_frame_never_returns),
 		cmocka_unit_test(creation_may_fail),
 	};
