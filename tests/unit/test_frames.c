@@ -104,6 +104,16 @@ static void random_orders_keep_the_lists_whole(void **state)
 	assert_int_equal(sm__pool_destroy(pool), 0);
 }
 
+static void taken_again_it_is_zero(struct sm__pool *pool, uint32_t *got, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		got[i] = sm__frame_alloc(pool, SM__ALLOC_ZERO);
+		assert_zero(pool, got[i]);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		sm__frame_put(pool, got[i]);
+}
+
 static void trim_gives_memory_back_as_zero(void **state)
 {
 	for (int kind = 0; kind < 2; kind++) {
@@ -119,14 +129,9 @@ static void trim_gives_memory_back_as_zero(void **state)
 		for (uint32_t i = 1; i < n; i++)
 			sm__frame_put(pool, got[i]);
 		assert_true(sm__pool_trim(pool) >= 4u << 20);
-		assert_true(sm__pool_is_valid(pool));
 		assert_int_equal(sm__pool_trim(pool), 0);
-		for (uint32_t i = 0; i < n; i++) {
-			got[i] = sm__frame_alloc(pool, SM__ALLOC_ZERO);
-			assert_zero(pool, got[i]);
-		}
-		for (uint32_t i = 0; i < n; i++)
-			sm__frame_put(pool, got[i]);
+		assert_true(sm__pool_is_valid(pool));
+		taken_again_it_is_zero(pool, got, n);
 		assert_int_equal(sm__pool_destroy(pool), 0);
 	}
 }
@@ -183,12 +188,7 @@ static void trim_gives_zeroed_memory_back_too(void **state)
 		assert_true(sm__pool_trim(pool) >= 4u << 20);
 		assert_int_equal(sm__pool_trim(pool), 0);
 		assert_true(sm__pool_is_valid(pool));
-		for (uint32_t i = 0; i < n; i++) {
-			got[i] = sm__frame_alloc(pool, SM__ALLOC_ZERO);
-			assert_zero(pool, got[i]);
-		}
-		for (uint32_t i = 0; i < n; i++)
-			sm__frame_put(pool, got[i]);
+		taken_again_it_is_zero(pool, got, n);
 		assert_int_equal(sm__pool_destroy(pool), 0);
 	}
 }
