@@ -39,6 +39,8 @@ static int reserve(struct sm__occupancy *o, size_t more)
 static void splice(struct sm__occupancy *o, size_t from, size_t to, const struct sm__span *with,
 		   size_t n)
 {
+	if (from == to && !n)
+		return; /* also where no span has ever been: there is no array yet */
 	memmove(o->spans + from + n, o->spans + to, (o->n - to) * sizeof(*o->spans));
 	if (n)
 		memcpy(o->spans + from, with, n * sizeof(*with));
