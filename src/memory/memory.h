@@ -34,7 +34,8 @@ int sm__memory_create(const struct sm__memory_options *options, struct sm__memor
 uint64_t sm__memory_destroy(struct sm__memory *memory);
 /*
  * Gets frames back when there are none: pages of the page cache, dirty ones after writing them to their
- * files, tables that wait for a grace period. Context: no lock, no RCU section; waits; calls ops->write_page. Return: whether a new try is worth it.
+ * files, tables that wait for a grace period. Context: no lock, no RCU section; waits; calls
+ * ops->write_page. Return: whether a new try is worth it.
  */
 bool sm__memory_reclaim(struct sm__memory *memory);
 
