@@ -39,8 +39,6 @@ static int reserve(struct sm__occupancy *o, size_t more)
 static void splice(struct sm__occupancy *o, size_t from, size_t to, const struct sm__span *with,
 		   size_t n)
 {
-	if (from == to && !n)
-		return; /* also where no span has ever been: there is no array yet */
 	memmove(o->spans + from + n, o->spans + to, (o->n - to) * sizeof(*o->spans));
 	if (n)
 		memcpy(o->spans + from, with, n * sizeof(*with));
@@ -111,7 +109,7 @@ int sm__occupy(struct sm__occupancy *o, sm_addr start, sm_addr end, enum sm__occ
 	size_t parts = 0;
 
 	if (start >= end)
-		return undo ? push(o, start, start, undo) : 0;
+		return 0;
 	for (size_t i = sm__occupancy_find(o, start); i < o->n && o->spans[i].start < end; i++)
 		parts++;
 	/* Room for the change and for taking it back. */
@@ -128,8 +126,6 @@ void sm__occupy_undo(struct sm__occupancy *o, struct sm__undo *undo)
 	struct sm__span frame = undo->spans[--undo->n];
 	size_t n = (size_t)frame.state;
 
-	if (frame.start >= frame.end)
-		return;
 	put(o, frame.start, frame.end, SM__UNKNOWN);
 	undo->n -= n;
 	for (size_t i = 0; i < n; i++) {

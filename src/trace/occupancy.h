@@ -35,7 +35,10 @@ struct sm__undo {
 	size_t n, room;
 };
 
-/* [start, end) takes the state; what it was is pushed to undo unless that is NULL. 0, -ENOMEM. */
+/*
+ * [start, end) takes the state; what it was is pushed to undo unless that is NULL. An empty range
+ * changes nothing and pushes nothing. 0, -ENOMEM.
+ */
 int sm__occupy(struct sm__occupancy *o, sm_addr start, sm_addr end, enum sm__occupied state,
 	       struct sm__undo *undo);
 /* Takes back the last sm__occupy() that pushed. Never fails: the room is there. */

@@ -256,10 +256,12 @@ static void occupancy_like_pages(void **state)
 			depth--;
 		} else {
 			unsigned a = (unsigned)sm__random_below(&rng, PAGES),
-				 b = a + 1 + (unsigned)sm__random_below(&rng, PAGES - a),
+				 b = a + (unsigned)sm__random_below(&rng, PAGES - a + 1),
 				 how = (unsigned)sm__random_below(&rng, 3);
 
 			assert_int_equal(sm__occupy(&o, a, b, (enum sm__occupied)how, &undo), 0);
+			if (a == b) /* nothing to take back: a break that stays, say */
+				continue;
 			memcpy(pages[depth + 1], pages[depth], PAGES);
 			memset(pages[++depth] + a, (int)how, b - a);
 		}
