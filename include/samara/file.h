@@ -42,6 +42,7 @@ enum sm_file_mode {
 	SM_FILE_VOLATILE = 256, /* nothing behind the page cache: its pages are the only copy */
 	SM_FILE_HUGE_ALIGN =
 		512, /* a file system that aligns large mappings to huge pages (ext4, xfs) */
+	SM_FILE_NO_MMAP = 1024, /* cannot be mapped (most of /proc and /sys, /dev/null): ENODEV */
 };
 
 /* What tells files apart, and what a maps line shows. Constant for the life of the file. */
@@ -75,6 +76,12 @@ struct sm_file_ops {
 	int (*sync)(void *arg);
 	/* Called once, after the last use. NULL: nothing to do. */
 	void (*close)(void *arg);
+	/*
+	 * Whether no new mapping may write to the file (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): a shared
+	 * writable one answers EPERM, a shared read-only one can't be made writable. Asked by mmap of
+	 * a shared mapping of a file opened for writing, before it takes any lock. NULL: never.
+	 */
+	bool (*sealed)(void *arg);
 };
 
 /*
@@ -92,6 +99,9 @@ SM_API int sm_file_create(const struct sm_file_info *info, const struct sm_file_
  * A file of the host process. The descriptor is duplicated: the caller may close its own. One that
  * appends (O_APPEND) is opened again without it, through /proc/self/fd.
  * name: what a maps line shows; NULL reads the descriptor's path from /proc/self/fd.
+ * Whether it can be mapped is asked by mapping it for a moment, without access. Seals of a memfd count
+ * from when they are set; where guests have the file mapped writable by then (Linux would refuse
+ * F_SEAL_WRITE with EBUSY), what they write can't be written back: EPERM from msync, pages stay dirty.
  * Context: any thread; system calls; allocates.
  * Return: 0 and one reference in *out; -EBADF (O_PATH too, as mmap answers), -ENOMEM, -EMFILE;
  *         -ENODEV for what is neither a regular file, a directory, nor a device; what open answers

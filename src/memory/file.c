@@ -15,7 +15,7 @@
 #define ALL_MODES                                                                             \
 	(SM_FILE_READ | SM_FILE_WRITE | SM_FILE_DIRECTORY | SM_FILE_NOEXEC | SM_FILE_APPEND | \
 	 SM_FILE_HUGETLB | SM_FILE_DEVICE | SM_FILE_NOWAIT | SM_FILE_VOLATILE |               \
-	 SM_FILE_HUGE_ALIGN)
+	 SM_FILE_HUGE_ALIGN | SM_FILE_NO_MMAP)
 
 /* Inode numbers of files that brought none: never reused, as a tmpfs numbers its files. */
 static _Atomic uint64_t next_ino = 1024;

@@ -28,4 +28,11 @@ struct sm_file {
 	char name[];
 };
 
+/* Whether no new mapping may write to the file. Context: no lock held. */
+static inline bool sm__file_sealed(const struct sm_file *file)
+{
+	return (file->info.mode & SM_FILE_WRITE) && file->ops->sealed &&
+	       file->ops->sealed(file->arg);
+}
+
 #endif

@@ -4,6 +4,7 @@
  *
  * I1 The descriptor is ours alone (dup with close-on-exec) and is closed with the file.
  * I2 It does not append: with O_APPEND pwrite writes at the end whatever its offset says.
+ * I3 Only a file that may still be sealed is asked for its seals at each mapping (sealable_ops).
  */
 #include "memory/file.h"
 
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
@@ -90,15 +92,40 @@ static void host_close(void *arg)
 	close(fd_of(arg));
 }
 
-static const struct sm_file_ops host_ops = {
-	.size = host_size,
-	.read_page = host_read_page,
-	.write_page = host_write_page,
-	.punch = host_punch,
-	.truncate = host_truncate,
-	.sync = host_sync,
-	.close = host_close,
-};
+static bool host_sealed(void *arg)
+{
+	int seals = fcntl(fd_of(arg), F_GET_SEALS);
+
+	return seals > 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+}
+
+#define HOST_OPS                                                                                 \
+	.size = host_size, .read_page = host_read_page, .write_page = host_write_page,           \
+	.punch = host_punch, .truncate = host_truncate, .sync = host_sync, .close = host_close
+
+static const struct sm_file_ops host_ops = { HOST_OPS };
+static const struct sm_file_ops sealable_ops = { HOST_OPS, .sealed = host_sealed };
+
+/* I3. Files of a tmpfs have seals too, but no more can be added: they are born with F_SEAL_SEAL. */
+static const struct sm_file_ops *ops_of(int fd)
+{
+	const int of_interest = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 || (seals & of_interest) == F_SEAL_SEAL ? &host_ops : &sealable_ops;
+}
+
+/* Whether mmap refuses the file whatever is asked. One that can't be read says EACCES before that. */
+static bool refuses_mmap(int fd)
+{
+	size_t length = (size_t)sysconf(_SC_PAGESIZE);
+	void *at = mmap(NULL, length, PROT_NONE, MAP_PRIVATE, fd, 0);
+
+	if (at == MAP_FAILED)
+		return errno == ENODEV || errno == EIO; /* EIO: some files of /proc */
+	munmap(at, length);
+	return false;
+}
 
 /* The mode bits of an open descriptor, or -EBADF, -ENODEV. */
 static int mode_of(int fd, const struct stat *st)
@@ -123,6 +150,8 @@ static int mode_of(int fd, const struct stat *st)
 		return -ENODEV;
 	if (!fstatvfs(fd, &vfs) && (vfs.f_flag & ST_NOEXEC))
 		mode |= SM_FILE_NOEXEC;
+	if (!S_ISDIR(st->st_mode) && refuses_mmap(fd))
+		mode |= SM_FILE_NO_MMAP;
 	return mode;
 }
 
@@ -179,7 +208,7 @@ int sm_file_open_fd(int fd, const char *name, struct sm_file **out)
 	own = own_descriptor(fd, st.st_mode);
 	if (own < 0)
 		return own;
-	err = sm_file_create(&info, &host_ops, (void *)(intptr_t)own, out);
+	err = sm_file_create(&info, ops_of(own), (void *)(intptr_t)own, out);
 	if (err)
 		close(own);
 	return err;

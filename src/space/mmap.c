@@ -7,7 +7,7 @@
  * I2 MAP_FIXED replaces in one step: readers see the old mapping or the new, never a hole.
  */
 #include "space/space.h"
-#include "samara/file.h"
+#include "memory/file.h"
 
 #include <errno.h>
 
@@ -28,6 +28,7 @@ struct mapping {
 	uint64_t pgoff;
 	bool own_file; /* made here: let go if the call fails */
 	uint64_t charged;
+	bool sealed; /* no new mapping may write to the file */
 	/* out */
 	bool populate;
 };
@@ -56,6 +57,8 @@ static int check_arguments(struct mapping *m)
 		return -ENOMEM; /* a machine without reserved huge pages */
 	if (m->flags & SM_MAP_ANONYMOUS)
 		m->file = NULL;
+	if (m->file && (m->flags & SM_MAP_TYPE) != SM_MAP_PRIVATE)
+		m->sealed = sm__file_sealed(m->file);
 	return 0;
 }
 
@@ -130,6 +133,8 @@ static int check_file(struct mapping *m)
 		m->vm_flags |= SM_VM_SHARED | SM_VM_MAYSHARE;
 		if (!(info->mode & SM_FILE_WRITE))
 			m->vm_flags &= ~(uint64_t)(SM_VM_MAYWRITE | SM_VM_SHARED);
+		if (m->sealed)
+			m->vm_flags &= ~(uint64_t)SM_VM_MAYWRITE;
 		break;
 	case SM_MAP_PRIVATE:
 		break;
@@ -143,10 +148,12 @@ static int check_file(struct mapping *m)
 			return -EPERM;
 		m->vm_flags &= ~(uint64_t)SM_VM_MAYEXEC;
 	}
-	if (info->mode & SM_FILE_DIRECTORY)
+	if (info->mode & (SM_FILE_DIRECTORY | SM_FILE_NO_MMAP))
 		return -ENODEV;
 	if (m->vm_flags & SM_VM_GROWSDOWN)
 		return -EINVAL;
+	if (m->sealed && (m->prot & SM_PROT_WRITE))
+		return -EPERM;
 	if (info->mode & SM_FILE_DEVICE) {
 		m->vm_flags |= SM_VM_IO | SM_VM_PFNMAP | SM_VM_DONTEXPAND | SM_VM_DONTDUMP;
 		m->vm_flags &= ~(uint64_t)(SM_VM_LOCKED | SM_VM_LOCKONFAULT);
@@ -308,7 +315,7 @@ int64_t sm_mmap_tagged(struct sm_space *s, sm_addr addr, uint64_t length, int pr
 	m.tag = tag;
 	m.cursor = sm__cursor(&s->tree);
 	m.pgoff = m.charged = 0;
-	m.own_file = m.populate = false;
+	m.own_file = m.populate = m.sealed = false;
 	err = check_arguments(&m);
 	if (err)
 		return err;
