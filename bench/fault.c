@@ -3,8 +3,9 @@
  * fault.c - samara bench fault: page faults, fork, translation and shoot-down, against the running
  * kernel.
  *
- *   anon-fault-warm/T      first write to an anonymous page through a TLB, T threads, frames that
- *                          were used before: a page of each thread
+ *   anon-fault-warm/T      first write to an anonymous page through a TLB, T threads, in areas of
+ *                          1 MiB whose frames were used just before: a page of each thread
+ *   anon-fault-large/T     the same in areas of 64 MiB: more than the caches of most CPUs hold
  *   anon-fault-cold/T      the same from a pool that has no host memory yet (private memory)
  *   anon-fault-cold-memfd  the same from a pool in a memfd, whose pages cost the host more
  *   anon-read-fault        first read (shared zero page): a page
@@ -25,9 +26,10 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK_PAGES = 16384, AROUND = 16, MAX_THREADS = 2, FORK_AREAS = 1000, FORK_MIB = 64 };
+enum { CHUNK_PAGES = 16384, WARM_PAGES = 256, AROUND = 16, MAX_THREADS = 2, FORK_AREAS = 1000, FORK_MIB = 64 };
 
 static const uint64_t PAGE = KERNEL_PAGE;
 
@@ -39,6 +41,8 @@ struct world {
 	unsigned threads;
 	struct sm_tlb *tlb[MAX_THREADS];
 	sm_addr base[MAX_THREADS];
+	uint64_t area; /* pages of one, where threads map their own */
+	uint64_t ns[MAX_THREADS];
 	enum sm_frame_kind frames;
 };
 
@@ -80,22 +84,61 @@ static void touch_area(void *arg, unsigned thread, uint64_t pages)
 	touch(w->tlb[thread], w->base[thread], pages, 1);
 }
 
-static uint64_t anon_warm(void *arg, uint64_t n)
+/*
+ * n pages, an area after the other: map, touch, unmap; only the touches are timed. Threads are far apart, no
+ * VMA or table in common.
+ */
+static void touch_areas(void *arg, unsigned thread, uint64_t n)
 {
 	struct world *w = arg;
 	uint64_t ns = 0;
 
 	while (n) {
-		uint64_t pages = n < CHUNK_PAGES ? n : CHUNK_PAGES;
+		uint64_t pages = n < w->area ? n : w->area, start;
+		int64_t got = sm_mmap(w->g.space, (1ull << 44) + ((sm_addr)thread << 30),
+				      w->area * PAGE, RW, ANON, NULL, 0);
+		sm_addr at = (sm_addr)got;
 
-		for (unsigned t = 0; t < w->threads; t++)
-			w->base[t] = map(&w->g, CHUNK_PAGES);
-		ns += bench_parallel(w->threads, touch_area, w, pages, NULL);
-		for (unsigned t = 0; t < w->threads; t++)
-			sm_munmap(w->g.space, w->base[t], CHUNK_PAGES * PAGE);
+		if (got < 0) {
+			ns = UINT64_MAX;
+			break;
+		}
+		start = bench_now();
+		touch(w->tlb[thread], at, pages, 1);
+		ns += bench_now() - start;
+		sm_munmap(w->g.space, at, w->area * PAGE);
 		n -= pages;
 	}
+	w->ns[thread] = ns;
+}
+
+/* n pages for each thread; the time of the slowest. */
+static uint64_t anon_areas(void *arg, uint64_t n)
+{
+	struct world *w = arg;
+	uint64_t ns = 0;
+
+	(void)bench_parallel(w->threads, touch_areas, w, n, NULL);
+	for (unsigned t = 0; t < w->threads; t++)
+		ns = w->ns[t] > ns ? w->ns[t] : ns;
 	return ns;
+}
+
+/*
+ * A virtual machine's host may have taken back what the machine had free, and then takes microseconds a
+ * page to bring it again. Memory that was used a moment ago is there: it is what the pool gets next.
+ */
+static void use_memory(uint64_t bytes)
+{
+	enum { LARGE = 2 << 20 };
+	void *p = mmap(NULL, bytes + LARGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	(void)madvise(p, bytes + LARGE, MADV_HUGEPAGE);
+	(void)madvise(p, bytes + LARGE, MADV_POPULATE_WRITE);
+	munmap(p, bytes + LARGE);
 }
 
 /* A space of its own, in a host whose pool is empty. */
@@ -132,6 +175,8 @@ static uint64_t anon_cold(void *arg, uint64_t n)
 	while (n) {
 		uint64_t pages = n < CHUNK_PAGES ? n : CHUNK_PAGES;
 
+		if (w.frames == SM_FRAMES_PRIVATE)
+			use_memory(w.threads * CHUNK_PAGES * PAGE);
 		if (!open_cold(&w))
 			return UINT64_MAX;
 		for (unsigned t = 0; t < w.threads; t++)
@@ -414,14 +459,19 @@ static void measure(struct world *w, const char *name, uint64_t (*ours)(void *, 
 static void faults(struct world *w)
 {
 	for (w->threads = 1; w->threads <= MAX_THREADS; w->threads++) {
-		char kernel[32], warm[32], cold[32];
+		char kernel[32], name[32];
 
+		snprintf(kernel, sizeof(kernel), "anon-fault/%u,%d", w->threads, WARM_PAGES);
+		snprintf(name, sizeof(name), "anon-fault-warm/%u", w->threads);
+		w->area = WARM_PAGES;
+		measure(w, name, anon_areas, kernel, 0);
 		snprintf(kernel, sizeof(kernel), "anon-fault/%u", w->threads);
-		snprintf(warm, sizeof(warm), "anon-fault-warm/%u", w->threads);
-		snprintf(cold, sizeof(cold), "anon-fault-cold/%u", w->threads);
-		measure(w, warm, anon_warm, kernel, 0);
+		snprintf(name, sizeof(name), "anon-fault-large/%u", w->threads);
+		w->area = CHUNK_PAGES;
+		measure(w, name, anon_areas, kernel, 0);
 		w->frames = SM_FRAMES_PRIVATE;
-		measure(w, cold, anon_cold, kernel, bench_scale(w->b, CHUNK_PAGES));
+		snprintf(name, sizeof(name), "anon-fault-cold/%u", w->threads);
+		measure(w, name, anon_cold, kernel, bench_scale(w->b, CHUNK_PAGES));
 	}
 	w->threads = 1;
 	w->frames = SM_FRAMES_MEMFD;

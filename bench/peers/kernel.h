@@ -13,8 +13,8 @@
  *                           middle page of three, RW <-> R (one splits, the next merges): a call
  *   mremap-move             16 present pages moved between two places: a call
  *   brk-step                +1 page, -1 page: a call
- *   anon-fault[/T]          first write to an anonymous page, T threads, an area each: a page of
- *                           each thread
+ *   anon-fault[/T[,PAGES]]  first write to an anonymous page, T threads, each in its own areas of so
+ *                           many pages (16384), mapped and unmapped untimed: a page of each thread
  *   anon-read-fault         first read (shared zero page): a page
  *   file-read-fault[/page]  read of a cached file, one fault (16 pages are mapped around); with
  *                           /page every page in turn: a page
