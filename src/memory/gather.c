@@ -25,7 +25,7 @@ void sm__mmu_gather_begin(struct sm__mmu_gather *g, struct sm__mm *mm)
 	g->nr_batches = 0;
 	g->tables = 0;
 	g->nr = 0;
-	g->near.table = NULL;
+	g->near.table = g->copy.table = NULL;
 	for (unsigned k = 0; k < SM__RSS_KINDS; k++)
 		g->rss[k] = 0;
 }

@@ -37,6 +37,7 @@ struct sm__mmu_gather {
 	bool announced;		    /* I3 */
 	uint32_t tables;	    /* list of dead tables through table.next */
 	struct sm__pt_near near;    /* the last table this operation worked on */
+	struct sm__pt_near copy;    /* of the child, in a fork */
 	int32_t rss[SM__RSS_KINDS]; /* what mm is to be told, at the latest by the flush */
 	uint32_t nr;
 	uint32_t pfn[SM__GATHER_INLINE];

@@ -414,6 +414,7 @@ static void fork_table(struct sm__mm *child, struct sm__slot *to, struct sm__mm 
 		       struct sm__slot *from, unsigned n, struct sm__mmu_gather *g, sm_addr addr)
 {
 	int64_t rss[SM__RSS_KINDS] = { 0 };
+	unsigned filled = 0;
 
 	for (unsigned i = 0; i < n && from->table->table.used; i++) {
 		sm__pte e = atomic_load_explicit(from->entry + i, memory_order_relaxed);
@@ -429,48 +430,70 @@ static void fork_table(struct sm__mm *child, struct sm__slot *to, struct sm__mm 
 			sm__mmu_gather_range(g, addr + ((uint64_t)i << parent->page_shift),
 					     addr + ((uint64_t)(i + 1) << parent->page_shift));
 		}
-		sm__pt_set(child, to, to->entry + i, copy);
+		/* The child has nothing there. release: as sm__pt_set */
+		atomic_store_explicit(to->entry + i, copy, memory_order_release);
+		filled++;
 		if (sm__pte_present(copy))
 			rss[SM__RSS_ANON]++;
 		else if (sm__pte_type(copy) == SM__PTE_SWAP)
 			rss[SM__RSS_SWAP]++;
 	}
+	sm__pt_filled(child, to, filled);
 	for (unsigned k = 0; k < SM__RSS_KINDS; k++)
 		if (rss[k])
 			sm__mm_rss_add(child, (enum sm__rss)k, rss[k]);
+}
+
+/* The child gets a table where the parent has one. *next: what is to be copied next. 0 or -ENOMEM. */
+static int fork_make_table(struct sm__mm *child, struct sm__mm *parent, sm_addr start, sm_addr end,
+			   struct sm__mmu_gather *g, sm_addr *next)
+{
+	struct sm__slot from, to;
+	int err;
+
+	*next = start;
+	if (sm__pt_lock_near(parent, start, &g->near, &from)) {
+		*next = part_end(parent, start, end, from.level);
+		return 0;
+	}
+	sm__pt_unlock(&from);
+	/* 2 MiB pages are never shared whole. */
+	if (from.level)
+		return sm__pt_split(parent, start);
+	err = sm__pt_lock(child, start, true, &to);
+	if (!err)
+		sm__pt_unlock(&to);
+	return err;
 }
 
 int sm__mm_fork(struct sm__mm *child, struct sm__mm *parent, sm_addr start, sm_addr end,
 		struct sm__mmu_gather *g)
 {
 	while (start < end) {
+		sm_addr next = part_end(parent, start, end, 1);
 		struct sm__slot from, to;
-		sm_addr next;
 		int err;
 
-		if (sm__pt_lock(parent, start, false, &from)) {
-			start = part_end(parent, start, end, from.level);
-			continue;
-		}
-		sm__pt_unlock(&from);
-		if (from.level) {
-			/* 2 MiB pages are never shared whole. */
-			err = sm__pt_split(parent, start);
+		/* The child's table first: nobody else knows it, so two locks cannot cross. */
+		if (sm__pt_lock_near(child, start, &g->copy, &to)) {
+			err = fork_make_table(child, parent, start, end, g, &start);
 			if (err)
 				return err;
 			continue;
 		}
-		next = part_end(parent, start, end, 1);
-		/* The child's table first: nobody else knows it, so two locks cannot cross. */
-		err = sm__pt_lock(child, start, true, &to);
-		if (err)
-			return err;
-		if (!sm__pt_lock(parent, start, false, &from)) {
-			if (!from.level) {
-				fork_table(child, &to, parent, &from,
-					   entries_in(parent, start, next), g, start);
-				start = next;
-			}
+		if (sm__pt_lock_near(parent, start, &g->near, &from)) {
+			start = part_end(parent, start, end, from.level);
+		} else if (from.level) { /* made since the child's table was */
+			sm__pt_unlock(&from);
+			sm__pt_unlock(&to);
+			err = sm__pt_split(parent, start);
+			if (err)
+				return err;
+			continue;
+		} else {
+			fork_table(child, &to, parent, &from, entries_in(parent, start, next), g,
+				   start);
+			start = next;
 			sm__pt_unlock(&from);
 		}
 		sm__pt_unlock(&to);

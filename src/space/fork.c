@@ -18,6 +18,7 @@ struct forking {
 	struct sm__op op; /* on the parent */
 	struct sm_space *parent, *child;
 	struct sm__tree_item *items;
+	struct sm__vma **from; /* which VMA of the parent each is a copy of */
 	size_t n;
 };
 
@@ -63,6 +64,7 @@ static int copy_vma(struct forking *f, struct sm__vma *v)
 		sm__show(n, shown);
 	n->shown = shown;
 	sm__account(child, n->flags, (int64_t)pages);
+	f->from[f->n] = v;
 	f->items[f->n++] =
 		(struct sm__tree_item){ &n->node, word_of(child, n), n->start, n->end - 1 };
 	return 0;
@@ -113,7 +115,8 @@ static int copy_all(struct forking *f)
 	int err = 0;
 
 	f->items = sm__inject_fail() ? NULL : malloc((p->map_count + 1) * sizeof(*f->items));
-	if (!f->items)
+	f->from = sm__inject_fail() ? NULL : malloc((p->map_count + 1) * sizeof(*f->from));
+	if (!f->items || !f->from)
 		return -ENOMEM;
 	for (struct sm__vma *v = sm__seek(&c, 0); v && !err; v = sm__next(&c)) {
 		err = sm__vma_start_write_interruptible(p, v);
@@ -140,7 +143,7 @@ static int copy_pages(struct forking *f)
 		struct sm__vma *v = sm__vma_of(f->items[i].node);
 
 		if (!(v->flags & SM_VM_WIPEONFORK))
-			err = b->fork(v, sm__find(f->parent, v->start), sm__op_gather(&f->op));
+			err = b->fork(v, f->from[i], sm__op_gather(&f->op));
 	}
 	return err;
 }
@@ -173,6 +176,7 @@ struct sm_space *sm_fork(struct sm_space *parent)
 	if (f.child)
 		sm__mmap_write_unlock(&f.child->lock);
 	free(f.items);
+	free(f.from);
 	if (err) {
 		if (f.child)
 			sm_space_destroy(f.child);
