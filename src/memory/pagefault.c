@@ -84,13 +84,19 @@ static void drop_prepared(struct sm__page_fault *pf)
 static int find_page(struct sm__page_fault *pf)
 {
 	uint64_t size = pf->size = sm__pages_count(pf->pages);
+	uintptr_t v = 0;
 	uint32_t pfn;
 
-	/* acquire: pairs with the release in sm__pages_mark_ready */
 	pf->slot = sm__pages_slot(pf->pages, pf->index);
-	if (pf->index < size && pf->slot &&
-	    (atomic_load_explicit(pf->slot, memory_order_acquire) & SM__SLOT_READY))
+	/* acquire: pairs with the release in sm__pages_mark_ready */
+	if (pf->slot)
+		v = atomic_load_explicit(pf->slot, memory_order_acquire);
+	if (pf->index < size && (v & SM__SLOT_READY)) {
+		/* What the guest is about to read comes in while the entries are made. */
+		__builtin_prefetch((char *)sm__frame_ptr(pf->mm->pool, sm__slot_pfn(v)) +
+				   (pf->addr & ((1ull << pf->mm->page_shift) - 1)));
 		return GO;
+	}
 	if (pf->pages->is_volatile) {
 		if (pf->index >= size)
 			return SM__PAGE_BUS;
