@@ -29,7 +29,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK_PAGES = 16384, WARM_PAGES = 256, AROUND = 16, MAX_THREADS = 2, FORK_AREAS = 1000, FORK_MIB = 64 };
+enum {
+	CHUNK_PAGES = 16384,
+	WARM_PAGES = 256,
+	AROUND = 16,
+	MAX_THREADS = 2,
+	FORK_AREAS = 1000,
+	FORK_MIB = 64
+};
 
 static const uint64_t PAGE = KERNEL_PAGE;
 

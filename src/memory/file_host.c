@@ -99,8 +99,8 @@ static bool host_sealed(void *arg)
 	return seals > 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
 }
 
-#define HOST_OPS                                                                                 \
-	.size = host_size, .read_page = host_read_page, .write_page = host_write_page,           \
+#define HOST_OPS                                                                       \
+	.size = host_size, .read_page = host_read_page, .write_page = host_write_page, \
 	.punch = host_punch, .truncate = host_truncate, .sync = host_sync, .close = host_close
 
 static const struct sm_file_ops host_ops = { HOST_OPS };

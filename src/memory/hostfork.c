@@ -8,7 +8,7 @@
  *                       empty, can be destroyed, and never touch the parent's memory
  *
  * I1 prepare takes, per memory: tables from the root down (a table cannot be linked below a locked
- *    one), memory->lock, the objects' locks, swap, the growing, CPU stacks, pool. All of them are the child's to
+ *    one), memory->lock, the reverse map's buckets, the objects' locks, swap, the growing, CPU stacks, pool. All of them are the child's to
  *    let go.
  * I2 What threads that do not exist in the child were about to do is undone: pages being read
  *    failed, truncations are over.
@@ -51,6 +51,8 @@ static void lock_memory(struct sm__memory *m)
 	for (unsigned level = SM__PT_LEVELS; level-- > 0;)
 		each_table(pool, level, sm__spin_lock);
 	sm__spin_lock(&m->lock);
+	for (unsigned i = 0; i < SM__RMAP_BUCKETS; i++)
+		sm__spin_lock(&m->rmap[i].lock);
 	each_object(m, sm__spin_lock);
 	sm__swap_hold(m);
 	sm__spin_lock(&pool->grow_lock);
@@ -69,6 +71,8 @@ static void unlock_memory(struct sm__memory *m)
 	sm__spin_unlock(&pool->grow_lock);
 	sm__swap_release(m);
 	each_object(m, sm__spin_unlock);
+	for (unsigned i = 0; i < SM__RMAP_BUCKETS; i++)
+		sm__spin_unlock(&m->rmap[i].lock);
 	sm__spin_unlock(&m->lock);
 	for (unsigned level = 0; level < SM__PT_LEVELS; level++)
 		each_table(pool, level, sm__spin_unlock);

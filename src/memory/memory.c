@@ -32,6 +32,7 @@ int sm__memory_create(const struct sm__memory_options *o, struct sm__memory **ou
 	sm__spin_init(&m->lock);
 	for (unsigned i = 0; i < SM__PAGES_BUCKETS; i++)
 		sm__list_init(&m->objects[i]);
+	sm__rmap_init(m);
 	atomic_init(&m->swap, NULL);
 	sm__memory_enlist(m);
 	*out = m;

@@ -2,13 +2,14 @@
 /*
  * memory.h - what the spaces of one host share: the frame pool, the page cache, the swap file.
  *
- * Letters: H memory->lock (lists of objects and mappers); never held over a callback or a wait.
+ * Letters: H memory->lock (lists of objects and files); never held over a callback or a wait.
  */
 #ifndef SM_MEMORY_MEMORY_H
 #define SM_MEMORY_MEMORY_H
 
 #include "memory/frame.h"
 #include "memory/mm.h"
+#include "memory/rmap.h"
 
 enum { SM__PAGES_BUCKETS = 256 };
 
@@ -17,9 +18,10 @@ struct sm__swap;
 struct sm__memory {
 	struct sm__pool *pool;
 	struct sm__spin lock;
-	struct sm__list objects[SM__PAGES_BUCKETS]; /* H  page caches by device and inode */
-	struct sm__list link;			    /* of all memories of the process, hostfork.c */
-	_Atomic(struct sm__swap *) swap;	    /* A  set once */
+	struct sm__list objects[SM__PAGES_BUCKETS];    /* H  page caches by device and inode */
+	struct sm__rmap_bucket rmap[SM__RMAP_BUCKETS]; /* mappers by object and mm */
+	struct sm__list link;		 /* of all memories of the process, hostfork.c */
+	_Atomic(struct sm__swap *) swap; /* A  set once */
 };
 
 struct sm__memory_options {

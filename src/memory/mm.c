@@ -31,7 +31,6 @@ int sm__mm_create(struct sm__memory *memory, const struct sm__mm_ops *ops, void 
 	mm->owner = owner;
 	mm->page_shift = mm->pool->page_shift;
 	atomic_init(&mm->nr_empty, 1); /* the root */
-	sm__list_init(&mm->mappers);
 	sm__tlb_domain_init(&mm->tlb);
 	mm->root = sm__frame_alloc(mm->pool, SM__ALLOC_ZERO);
 	if (!mm->root) {
@@ -64,8 +63,7 @@ static void free_tables(struct sm__mm *mm, uint32_t pfn, unsigned level)
 
 void sm__mm_leave(struct sm__mm *mm)
 {
-	sm__pages_forget_mapper(mm);
-	/* acquire: pairs with the release of a truncation that leaves */
+	/* acquire: pairs with the release of a walker that leaves */
 	while (atomic_load_explicit(&mm->users, memory_order_acquire))
 		sched_yield();
 }

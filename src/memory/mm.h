@@ -41,8 +41,8 @@ enum sm__rss { SM__RSS_ANON, SM__RSS_FILE, SM__RSS_SWAP, SM__RSS_KINDS };
 /* What memory asks of whoever owns the VMAs. Called without a lock of memory. */
 struct sm__mm_ops {
 	/*
-	 * Calls sm__mm_zap or sm__mm_clean on every place where pages [first, last] of the object
-	 * behind pages are mapped. The implementation locks what keeps its VMAs in place.
+	 * Calls visit on every place where pages [first, last] of the object behind pages may be
+	 * mapped (sm__rmap_each_area). The implementation locks what keeps its VMAs in place.
 	 */
 	void (*each_mapping)(struct sm__mm *mm, struct sm__pages *pages, uint64_t first,
 			     uint64_t last,
@@ -59,11 +59,9 @@ struct sm__mm {
 	uint32_t root;
 	uint8_t page_shift;
 
-	struct sm__list mappers;		 /* H  objects mapped here */
-	_Atomic(struct sm__pages *) last_mapped; /* A  hint: already among the mappers */
-	_Atomic uint32_t users;			 /* A  truncations at work; destroy waits for 0 */
-	_Atomic uint32_t nr_tables;		 /* A  without the root */
-	_Atomic uint32_t nr_empty;		 /* A  tables with used == 0, the root too */
+	_Atomic uint32_t users;	    /* A  walkers of the reverse map; destroy waits for 0 */
+	_Atomic uint32_t nr_tables; /* A  without the root */
+	_Atomic uint32_t nr_empty;  /* A  tables with used == 0, the root too */
 	_Atomic uint64_t deaths;    /* A  tables that were unlinked; see sm__pt_lock_near */
 	_Atomic bool had_huge;	    /* A  a 2 MiB page has been mapped here once */
 	_Atomic bool shared_guards; /* A  a guard marker was put into a shared area once */
@@ -79,7 +77,7 @@ struct sm__mm {
 /* 0 or -ENOMEM. ops and owner may be NULL where no file is mapped. */
 int sm__mm_create(struct sm__memory *memory, const struct sm__mm_ops *ops, void *owner,
 		  struct sm__mm **out);
-/* Nobody reaches mm through an object any more. Waits for those who do. Context: no lock. */
+/* No area of mm is in the reverse map any more: waits for who still walks there. Context: no lock. */
 void sm__mm_leave(struct sm__mm *mm);
 /* Frees every page and table. Context: nobody else uses mm, its TLBs are destroyed; may wait. */
 void sm__mm_destroy(struct sm__mm *mm);

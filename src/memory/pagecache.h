@@ -11,7 +11,7 @@
  * I1 A frame in a slot has SM__F_FILE, this object and this index, and one reference for the slot.
  * I2 An entry that maps a page of the object is made under the lock of its table alone, from a slot
  *    that was read under that lock. Whoever empties a slot (GONE first) then unmaps the page from
- *    every mapper, waits for the TLBs, and only then drops the slot's reference. So an entry made
+ *    every mm that may map it, waits for the TLBs, and only then drops the slot's reference. So an entry made
  *    from a slot that was just being emptied is found: who unmaps locks the table after its maker,
  *    or before, and then the maker sees the slot empty. One that finds no table there (it locks
  *    nothing) emptied the slot before it looked; who links a table does so before anybody reads a
@@ -20,7 +20,7 @@
  *    unless a write-back of the page is on its way to take both away. (Not for SM_FILE_VOLATILE.)
  * I4 BUSY is held by at most one thread; contents are filled, written back, and the slot emptied
  *    only by its holder or by a truncation.
- * I5 An mm is among the mappers before the first entry of it maps a page of the object.
+ * I5 An area is in the reverse map before its first entry maps a page of the object (rmap.h I1).
  * I6 Inner nodes are freed with the object only, so that a walk over all pages (sm__pages_each)
  *    needs no lock; a look-up that takes a reference does (frame.h I5).
  * I7 READY in a slot: the frame is up to date, which it stays. A fault need not look at the
@@ -69,7 +69,7 @@ struct sm__pages {
 	uint8_t page_shift;
 	uint32_t files;		 /* H  files that share the object */
 	struct sm__list bucket;	 /* H */
-	struct sm__list mappers; /* H */
+	struct sm__list mappers; /* O  rmap.h */
 
 	struct sm__spin lock;
 	/* A  written under O: a node, and its shift in the low bits, so that a look-up touches one
@@ -95,7 +95,7 @@ static inline unsigned sm__root_shift(uintptr_t root)
 	return root & (SM__CACHELINE - 1);
 }
 
-/* ---- objects and mappers ---- */
+/* ---- objects ---- */
 
 /*
  * The object of a file, made when this is the first file of its identity.
@@ -114,18 +114,7 @@ static inline struct sm__pages *sm__pages_bound(const struct sm_file *file)
 struct sm__pages *sm__pages_bound_since(struct sm_file *file);
 /* The file closes: writes back what is dirty; the last file of an object ends it. */
 void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file);
-/* I5. 0 or -ENOMEM. Cost: one load when mm mapped the same object last. */
-int sm__pages_add_mapper_slow(struct sm__pages *pages, struct sm__mm *mm);
-static inline int sm__pages_add_mapper(struct sm__pages *pages, struct sm__mm *mm)
-{
-	/* acquire: pairs with the release of who set it; who has emptied a slot and passed this mm's
-	 * place in the list before it was there is seen to have (I2) */
-	if (sm__likely(atomic_load_explicit(&mm->last_mapped, memory_order_acquire) == pages))
-		return 0;
-	return sm__pages_add_mapper_slow(pages, mm);
-}
-void sm__pages_forget_mapper(struct sm__mm *mm);
-/* In the child of a fork of the host process: nobody is at work on any mapper any more. */
+/* In the child of a fork of the host process: nobody walks over mappings any more. */
 void sm__pages_end_truncations(struct sm__memory *memory);
 
 /* ---- pages ---- */

@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages_object.c - which object a file means, who maps it, and reaching every mapping of a page.
- *
- *      truncation                                an mm that goes away
- *      memory->lock: next mapper, users + 1      memory->lock: takes its records out
- *      mm->ops->each_mapping (no lock)           waits for users == 0
- *      users - 1
- *
- * I1 The list of mappers changes under memory->lock; a truncation keeps its place in it with a
- *    record of its own that has no mm.
+ * pages_object.c - which object a file means, and reaching every mapping of its pages.
  */
 #include "memory/gather.h"
 #include "memory/pagecache.h"
+#include "memory/rmap.h"
 #include "base/inject.h"
-#include "base/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-struct mapper {
-	struct sm__list in_pages; /* H */
-	struct sm__list in_mm;	  /* H */
-	struct sm__mm *mm;	  /* constant; NULL: a place keeper */
-	struct sm__pages *pages;
-};
 
 static struct sm__list *bucket_of(struct sm__memory *m, const struct sm_file_info *info)
 {
@@ -151,19 +136,6 @@ static void free_nodes(struct sm__pages *pages, struct sm__pages_node *n)
 	free(n);
 }
 
-/* memory->lock held. */
-static void drop_mapper(struct mapper *r)
-{
-	struct sm__pages *hint = r->pages;
-
-	sm__list_del(&r->in_pages);
-	sm__list_del(&r->in_mm);
-	/* The address may be another object's soon. */
-	atomic_compare_exchange_strong_explicit(&r->mm->last_mapped, &hint, NULL,
-						memory_order_relaxed, memory_order_relaxed);
-	free(r);
-}
-
 void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
 {
 	struct sm__memory *m = pages->memory;
@@ -176,52 +148,23 @@ void sm__pages_detach_file(struct sm__pages *pages, struct sm_file *file)
 	if (file)
 		sm__list_del(&file->in_pages);
 	last = !--pages->files;
-	if (last) {
+	if (last)
 		sm__list_del(&pages->bucket);
-		while (!sm__list_empty(&pages->mappers))
-			drop_mapper(sm__list_first(&pages->mappers, struct mapper, in_pages));
-	}
 	sm__spin_unlock(&m->lock);
 	if (!last)
 		return;
+	/* Whatever maps it has a file of it. */
+	SM_ASSERT(sm__list_empty(&pages->mappers));
 	root = sm__root_node(atomic_load_explicit(&pages->root, memory_order_acquire));
 	if (root)
 		free_nodes(pages, root);
 	free(pages);
 }
 
-int sm__pages_add_mapper_slow(struct sm__pages *pages, struct sm__mm *mm)
-{
-	struct sm__memory *m = pages->memory;
-	struct mapper *fresh, *r;
-
-	sm__thread_leave();
-	fresh = sm__inject_fail() ? NULL : malloc(sizeof(*fresh));
-	if (!fresh)
-		return -ENOMEM;
-	sm__spin_lock(&m->lock);
-	sm__list_for_each_entry (r, &mm->mappers, in_mm) {
-		if (r->pages == pages)
-			goto known;
-	}
-	fresh->mm = mm;
-	fresh->pages = pages;
-	sm__list_add(&pages->mappers, &fresh->in_pages);
-	sm__list_add(&mm->mappers, &fresh->in_mm);
-	fresh = NULL;
-known:
-	/* release: pairs with sm__pages_add_mapper */
-	atomic_store_explicit(&mm->last_mapped, pages, memory_order_release);
-	sm__spin_unlock(&m->lock);
-	free(fresh);
-	return 0;
-}
-
 void sm__pages_end_truncations(struct sm__memory *m)
 {
 	for (unsigned i = 0; i < SM__PAGES_BUCKETS; i++) {
 		struct sm__pages *p;
-		struct mapper *r;
 
 		sm__list_for_each_entry (p, &m->objects[i], bucket) {
 			uint32_t word = atomic_load_explicit(&p->resize, memory_order_relaxed);
@@ -231,60 +174,17 @@ void sm__pages_end_truncations(struct sm__memory *m)
 				(word & ~(uint32_t)(SM__RESIZE_HELD | SM__RESIZE_SLEEPERS)) +
 					SM__RESIZE_COUNT,
 				memory_order_relaxed);
-			sm__list_for_each_safe (r, &p->mappers, in_pages) {
-				/* A place keeper on the stack of a thread that is not here. */
-				if (!r->mm)
-					sm__list_del(&r->in_pages);
-				else
-					atomic_store_explicit(&r->mm->users, 0,
-							      memory_order_relaxed);
-			}
+			sm__rmap_forget_walkers(p);
 		}
 	}
 }
 
-void sm__pages_forget_mapper(struct sm__mm *mm)
-{
-	struct sm__memory *m = mm->memory;
-
-	sm__spin_lock(&m->lock);
-	while (!sm__list_empty(&mm->mappers)) {
-		struct mapper *r = sm__list_first(&mm->mappers, struct mapper, in_mm);
-
-		sm__list_del(&r->in_pages);
-		sm__list_del(&r->in_mm);
-		free(r);
-	}
-	sm__spin_unlock(&m->lock);
-}
-
-/* The mm after the place keeper, with one more user, the keeper behind it; NULL at the end. */
-static struct sm__mm *next_mapper(struct sm__pages *pages, struct mapper *keeper)
-{
-	struct sm__mm *mm = NULL;
-
-	sm__spin_lock(&pages->memory->lock);
-	for (;;) {
-		struct sm__list *next = keeper->in_pages.next;
-		struct mapper *r = sm__list_entry(next, struct mapper, in_pages);
-
-		sm__list_del(&keeper->in_pages);
-		if (next == &pages->mappers)
-			break;
-		sm__list_add(next, &keeper->in_pages);
-		if (!r->mm)
-			continue;
-		mm = r->mm;
-		/* relaxed: the lock orders it before the mm's wait */
-		atomic_fetch_add_explicit(&mm->users, 1, memory_order_relaxed);
-		break;
-	}
-	sm__spin_unlock(&pages->memory->lock);
-	return mm;
-}
+/* ---------------------------------------------------------------- every mapping of a page */
 
 struct each {
 	struct sm__mmu_gather g;
+	struct sm__pages *pages;
+	uint64_t first, last;
 	unsigned zap_flags;
 	bool clean;
 };
@@ -299,34 +199,26 @@ static void visit_mapping(struct sm__mm *mm, sm_addr start, sm_addr end, bool sh
 		sm__mm_clean(mm, start, end, &each->g);
 }
 
-static void each_mm(struct sm__pages *pages, uint64_t first, uint64_t last, struct each *each)
+static void visit_mm(struct sm__mm *mm, void *arg)
 {
-	struct mapper keeper = { .mm = NULL };
-	struct sm__mm *mm;
+	struct each *each = arg;
 
-	sm__spin_lock(&pages->memory->lock);
-	sm__list_add(&pages->mappers, &keeper.in_pages);
-	sm__spin_unlock(&pages->memory->lock);
-	while ((mm = next_mapper(pages, &keeper))) {
-		sm__mmu_gather_begin(&each->g, mm);
-		sm__mmu_gather_announce(&each->g);
-		mm->ops->each_mapping(mm, pages, first, last, visit_mapping, each);
-		sm__mmu_gather_finish(&each->g);
-		/* release: pairs with the acquire in sm__mm_destroy */
-		atomic_fetch_sub_explicit(&mm->users, 1, memory_order_release);
-	}
+	sm__mmu_gather_begin(&each->g, mm);
+	sm__mmu_gather_announce(&each->g);
+	mm->ops->each_mapping(mm, each->pages, each->first, each->last, visit_mapping, each);
+	sm__mmu_gather_finish(&each->g);
 }
 
 void sm__pages_unmap(struct sm__pages *pages, uint64_t first, uint64_t last, unsigned zap_flags)
 {
-	struct each each = { .zap_flags = zap_flags };
+	struct each each = { .pages = pages, .first = first, .last = last, .zap_flags = zap_flags };
 
-	each_mm(pages, first, last, &each);
+	sm__rmap_each_mm(pages, visit_mm, &each);
 }
 
 void sm__pages_clean(struct sm__pages *pages, uint64_t first, uint64_t last)
 {
-	struct each each = { .clean = true };
+	struct each each = { .pages = pages, .first = first, .last = last, .clean = true };
 
-	each_mm(pages, first, last, &each);
+	sm__rmap_each_mm(pages, visit_mm, &each);
 }

@@ -100,7 +100,7 @@ struct sm__backend {
 	const char *name;
 	/* Makes and destroys space->backend_state. */
 	int (*attach)(struct sm_space *space);
-	/* The space is about to end: from here on nobody reaches it through a file. May wait; no lock held. */
+	/* The VMAs are gone: waits for who came through a file and still looks for one. No lock held. */
 	void (*leave)(struct sm_space *space);
 	void (*detach)(struct sm_space *space);
 
@@ -116,6 +116,14 @@ struct sm__backend {
 	bool (*marked)(const struct sm__fault *f);
 	/* Advice that works on pages, on a range of one VMA; mmap_lock or the VMA lock is held. */
 	int (*advise)(struct sm__advise *a);
+	/*
+	 * VMAs with a file. adopt: to, attached, gets a part of the range of from, which is in the tree or
+	 * was until now. leave_map: v is detached; its range was adopted, or its pages are about to go.
+	 * mmap_lock is held for write. forget: they are gone; no lock held.
+	 */
+	void (*adopt)(struct sm__vma *to, const struct sm__vma *from);
+	void (*leave_map)(struct sm__vma *v);
+	void (*forget)(struct sm__vma *v);
 	/* Copies the pages of one VMA; parent write-locked. g is the parent's gather (COW takes W away). */
 	int (*fork)(struct sm__vma *child, struct sm__vma *parent, struct sm__gather *g);
 };

@@ -13,10 +13,11 @@
  *    tables alone, so faults on other areas and on other pages of the same one do not wait.
  * I2 What needs a function of a file (its size, a page) is done by wait(), without a lock; the file
  *    is referenced meanwhile.
- * I3 Whatever maps a page of an object has entered its mm among the object's mappers before; a
- *    child that inherits private copies of such pages, too (truncation takes those away).
- * I4 Who takes a page of an object out of every mapping finds it through the VMAs: they cover every
- *    entry that maps it, but for those of a munmap that has downgraded, whose end is waited for.
+ * I3 A VMA is in the reverse map (memory/rmap.h) before it maps a page of an object; one of a child
+ *    that inherits private copies of such pages, too (truncation takes those away). From then on until
+ *    it is detached; whoever gets a part of its range adopts that.
+ * I4 So the VMAs in the reverse map cover every entry that maps a page of the object, but for those of
+ *    a munmap that has downgraded, whose end is waited for (tests/proof/reverse_map.pml).
  */
 #include "space/soft.h"
 #include "space/soft_advise.h"
@@ -77,19 +78,20 @@ struct sm__memory *sm__host_memory(struct sm_host *host)
 
 struct visit {
 	struct sm__mm *mm;
-	struct sm__pages *pages;
 	uint64_t first, last;
 	void (*visit)(struct sm__mm *mm, sm_addr start, sm_addr end, bool shared, void *arg);
 	void *arg;
 };
 
-/* The part of v that maps pages [first, last] of the object. */
-static void visit_vma(struct visit *w, const struct sm__vma *v)
+/* The part of a VMA that maps pages [first, last] of the object. */
+static void visit_area(struct sm__rmap_area *area, void *arg)
 {
+	const struct sm__vma *v = sm__container_of(area, struct sm__vma, area);
+	const struct visit *w = arg;
 	unsigned shift = w->mm->page_shift;
 	uint64_t nr = sm__vma_size(v) >> shift, from, to;
 
-	if (!v->file || sm__pages_bound(v->file) != w->pages || w->last < v->pgoff)
+	if (w->last < v->pgoff)
 		return;
 	from = w->first > v->pgoff ? w->first - v->pgoff : 0;
 	to = w->last - v->pgoff < nr ? w->last - v->pgoff + 1 : nr;
@@ -103,7 +105,7 @@ static void each_mapping(struct sm__mm *mm, struct sm__pages *pages, uint64_t fi
 				       void *arg),
 			 void *arg)
 {
-	struct visit w = { mm, pages, first, last, visit, arg };
+	struct visit w = { mm, first, last, visit, arg };
 	struct sm_space *s = mm->owner;
 	struct sm__op op;
 
@@ -114,10 +116,7 @@ static void each_mapping(struct sm__mm *mm, struct sm__pages *pages, uint64_t fi
 	/* acquire: pairs with the release in sm_munmap. It has the read lock, and needs nothing of ours. */
 	while (atomic_load_explicit(&s->unmapping, memory_order_acquire))
 		sched_yield();
-	struct sm__tree_cursor c = sm__cursor(&s->tree);
-
-	for (struct sm__vma *v = sm__seek(&c, 0); v; v = sm__next(&c))
-		visit_vma(&w, v);
+	sm__rmap_each_area(pages, mm, visit_area, &w);
 	sm__op_unlock(&op);
 }
 
@@ -239,6 +238,21 @@ static void soft_gather_finish(struct sm__gather *g)
 	sm__mmu_gather_finish(sm__soft_gather(g));
 }
 
+static void soft_adopt(struct sm__vma *to, const struct sm__vma *from)
+{
+	sm__rmap_adopt(&to->area, &from->area);
+}
+
+static void soft_leave_map(struct sm__vma *v)
+{
+	sm__rmap_leave(&v->area);
+}
+
+static void soft_forget(struct sm__vma *v)
+{
+	sm__rmap_end(&v->area);
+}
+
 static int soft_fork(struct sm__vma *child, struct sm__vma *parent, struct sm__gather *g)
 {
 	struct sm__mm *from = sm__soft_gather(g)->mm;
@@ -255,7 +269,7 @@ static int soft_fork(struct sm__vma *child, struct sm__vma *parent, struct sm__g
 		atomic_store_explicit(&to->shared_guards, true, memory_order_relaxed);
 	}
 	if (pages)
-		err = sm__pages_add_mapper(pages, to);
+		err = sm__rmap_enter(&child->area, pages, to);
 	return err ? err : sm__mm_fork(to, from, parent->start, parent->end, sm__soft_gather(g));
 }
 
@@ -392,7 +406,7 @@ static enum sm__fault_outcome soft_fault(struct sm__fault *f)
 			return fetch(f, pf.index);
 		if (pf.pages->memory != mm->memory)
 			return SM__FAULT_BUS;
-		if (sm__pages_add_mapper(pf.pages, mm))
+		if (sm__rmap_enter(&v->area, pf.pages, mm))
 			return no_memory(f);
 	}
 	out = sm__mm_fault(&pf);
@@ -426,5 +440,8 @@ const struct sm__backend sm__backend_soft = {
 	.fault = soft_fault,
 	.marked = soft_marked,
 	.advise = sm__soft_advise,
+	.adopt = soft_adopt,
+	.leave_map = soft_leave_map,
+	.forget = soft_forget,
 	.fork = soft_fork,
 };

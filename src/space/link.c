@@ -188,6 +188,12 @@ void sm__attach(struct sm_space *s, struct sm__vma *v)
 		s->map_peak = s->map_count;
 }
 
+void sm__adopt(struct sm_space *s, struct sm__vma *to, const struct sm__vma *from)
+{
+	if (from->file && s->backend->adopt)
+		s->backend->adopt(to, from);
+}
+
 void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__tree_cursor *c)
 {
@@ -216,6 +222,8 @@ void sm__detach(struct sm__op *op, struct sm__vma *v)
 		sm_cache_free_rcu(s->shown_cache, v->shown);
 		v->shown = NULL;
 	}
+	if (v->file && s->backend->leave_map)
+		s->backend->leave_map(v);
 	s->map_count--;
 	v->gone_next = op->gone;
 	op->gone = v;

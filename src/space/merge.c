@@ -129,6 +129,7 @@ struct sm__vma *sm__merge_new(struct sm__merge *m)
 	if (left && right) {
 		sm__vma_start_write(s, m->next);
 		inherit(m->prev, sm__anon_of(m->next));
+		sm__adopt(s, m->prev, m->next);
 		set_end(m->prev, m->next->end);
 	} else if (left) {
 		set_end(m->prev, m->end);
@@ -195,6 +196,7 @@ static int merge_part(struct sm__merge *m, bool left)
 	sm__vma_start_write(s, grown);
 	sm__vma_start_write(s, rest);
 	inherit(grown, m->anon);
+	sm__adopt(s, grown, rest);
 	if (left) {
 		set_end(grown, m->end);
 		set_start(s, rest, m->end);
@@ -220,9 +222,11 @@ static int merge_whole(struct sm__merge *m, bool left, bool both)
 		return err;
 	sm__vma_start_write(s, grown);
 	sm__vma_start_write(s, m->middle);
+	sm__adopt(s, grown, m->middle);
 	if (both) {
 		sm__vma_start_write(s, m->next);
 		inherit(grown, sm__anon_of(m->next));
+		sm__adopt(s, grown, m->next);
 	}
 	inherit(grown, m->anon);
 	if (both)

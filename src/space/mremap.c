@@ -340,6 +340,7 @@ static void carry_out(struct move *v)
 
 	sm__vma_start_write(s, r->vma);
 	v->step.to = store_target(v);
+	sm__adopt(s, v->step.to, r->vma);
 	share_identity(v);
 	if (v->takes_source) {
 		sm__erase(s, v->source.start, v->source.end, NULL);

@@ -238,12 +238,12 @@ void sm_space_destroy(struct sm_space *s)
 		return;
 	sm__op_init(&op, s, SM_CALL_EXIT);
 	sm__spaces_delist(s);
-	if (s->backend->leave)
-		s->backend->leave(s);
 	sm__mmap_write_lock(&s->lock, SM_CALL_EXIT, false);
 	op.mode = SM__WRITE;
 	unmap_all(&op);
 	sm__op_unlock(&op);
+	if (s->backend->leave)
+		s->backend->leave(s);
 	if (s->backend->detach)
 		s->backend->detach(s);
 	sm__mmap_lock_destroy(&s->lock);

@@ -215,6 +215,11 @@ void sm__store_without(struct sm_space *s, struct sm__prep *p, struct sm__vma *v
 		       sm_addr end, struct sm__tree_cursor *c);
 /* v is about to be stored for the first time: write-locked, attached, counted. */
 void sm__attach(struct sm_space *s, struct sm__vma *v);
+/*
+ * to, attached, is about to get a part of the range of from, which is in the tree or was until now: where its
+ * pages may be mapped is known of to, too.
+ */
+void sm__adopt(struct sm_space *s, struct sm__vma *to, const struct sm__vma *from);
 /* Attaches, then stores. */
 void sm__store_new(struct sm_space *s, struct sm__prep *p, struct sm__vma *v,
 		   struct sm__tree_cursor *c);

@@ -58,6 +58,7 @@ int sm__split_unchecked(struct sm__op *op, struct sm__vma *v, sm_addr addr, bool
 		sides[0] = v;
 	}
 	sm__attach(s, n);
+	sm__adopt(s, n, v);
 	sm__store_cut(s, &prep, n, sides, NULL);
 	sm__unprepare(s, &prep);
 	sm__commit_border(op, &step);
@@ -101,8 +102,10 @@ int sm__split_out(struct sm__op *op, struct sm__vma *v, sm_addr start, sm_addr e
 	v->pgoff += sm__pages(s, start - v->start);
 	v->start = start;
 	v->end = end;
-	sm__attach(s, sides[0]);
-	sm__attach(s, sides[1]);
+	for (int i = 0; i < 2; i++) {
+		sm__attach(s, sides[i]);
+		sm__adopt(s, sides[i], v);
+	}
 	sm__store_cut(s, &prep, v, sides, c);
 	sm__unprepare(s, &prep);
 	sm__commit_border(op, &steps[0]);

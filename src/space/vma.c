@@ -43,6 +43,7 @@ struct sm__vma *sm__vma_new(struct sm_space *s)
 	memset(&v->node, 0, sizeof(v->node));
 	/* relaxed: a stale reader of typesafe memory may look, and is refused by the count of 0 */
 	atomic_store_explicit(&v->anon, 0, memory_order_relaxed);
+	atomic_store_explicit(&v->area.mapper, NULL, memory_order_relaxed);
 	atomic_store_explicit(&v->space, s, memory_order_relaxed);
 	atomic_store_explicit(&v->lock_seq, UINT64_MAX, memory_order_relaxed);
 	atomic_store_explicit(&v->detached, 1, memory_order_relaxed);
@@ -89,8 +90,11 @@ static void give_back_rcu(struct rcu_head *head)
 void sm__vma_free(struct sm_space *s, struct sm__vma *v, bool unreachable)
 {
 	SM_ASSERT(!v->shown);
-	if (v->file)
+	if (v->file) {
+		if (s->backend->forget)
+			s->backend->forget(v);
 		sm_file_put(v->file);
+	}
 	sm__name_put(v->name);
 	if (unreachable && s->design.exit_free == SM_EXIT_FREE_DIRECT) {
 		give_back(s, v);

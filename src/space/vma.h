@@ -9,7 +9,8 @@
  *
  *      line 0   what a fault reads, stable under a VMA read lock        letter V
  *      line 1   what a writer and the lock protocol use
- *      line 2   the lock, alone on its line (128 bytes from line 0: spatial prefetch)
+ *      line 2   the lock, and what a fault on a file reads while it has it (128 bytes from line 0: spatial
+ *               prefetch)
  *      line 3   the tree node of rb and avl                             letter M
  *
  * Letters (docs/design/locking.md): M mmap_lock, read to read, write to write; V either mmap_lock or
@@ -20,6 +21,7 @@
 
 #include "base/base.h"
 #include "base/rcu.h"
+#include "memory/rmap.h"
 #include "samara/space.h"
 #include "space/tree.h"
 
@@ -79,10 +81,15 @@ struct sm__vma {
 
 	/* line 2 */
 	union {
-		_Atomic uint32_t refcnt; /* form "refcnt" */
-		_Atomic uint32_t rwsem;	 /* form "inline" */
+		struct {
+			union {
+				_Atomic uint32_t refcnt; /* form "refcnt" */
+				_Atomic uint32_t rwsem;	 /* form "inline" */
+			} lock;
+			struct sm__rmap_area area; /* of file, for the backend */
+		};
 		char line[SM__CACHELINE];
-	} lock;
+	};
 
 	/* line 3 */
 	struct sm__tree_node node; /* M */

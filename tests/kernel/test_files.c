@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #define PAGE 4096
-#define RW (PROT_READ | PROT_WRITE)
+#define RW   (PROT_READ | PROT_WRITE)
 
 static struct sm_host *host;
 static struct sm_space *s;
@@ -103,7 +103,8 @@ static void same_answers(const char *what, int fd, struct sm_file *file, bool on
 			if (only_map ? k.map == o.map : !memcmp(&k, &o, sizeof(k)))
 				continue;
 			differ++;
-			fprintf(stderr, "%s, prot %d, type %d: kernel %d %d %d %d, library %d %d %d %d\n",
+			fprintf(stderr,
+				"%s, prot %d, type %d: kernel %d %d %d %d, library %d %d %d %d\n",
 				what, prot, types[t], k.map, k.protect, k.populate, k.remove, o.map,
 				o.protect, o.populate, o.remove);
 		}
@@ -124,7 +125,8 @@ static bool kernel_is_at_least(unsigned major, unsigned minor)
 
 static void seals_count(void **state)
 {
-	static const int seals[] = { 0, F_SEAL_WRITE, F_SEAL_FUTURE_WRITE, F_SEAL_SHRINK | F_SEAL_GROW };
+	static const int seals[] = { 0, F_SEAL_WRITE, F_SEAL_FUTURE_WRITE,
+				     F_SEAL_SHRINK | F_SEAL_GROW };
 
 	(void)state;
 	if (!kernel_is_at_least(6, 8))
@@ -262,7 +264,8 @@ static void futex_words(void **state)
 			int type = kind / 2 % 2 ? MAP_SHARED : MAP_PRIVATE;
 			int flags = type | (anon ? MAP_ANONYMOUS : 0);
 			char what[64];
-			void *theirs = mmap(NULL, (size_t)PAGES * PAGE, prot, flags, anon ? -1 : fd, 0);
+			void *theirs =
+				mmap(NULL, (size_t)PAGES * PAGE, prot, flags, anon ? -1 : fd, 0);
 			int64_t ours = sm_mmap(s, 0, (uint64_t)PAGES * PAGE, prot, flags,
 					       anon ? NULL : file, 0);
 
@@ -272,8 +275,8 @@ static void futex_words(void **state)
 				assert_int_equal(sm_write(s, (sm_addr)ours, "1", 1, NULL), 1);
 			}
 			snprintf(what, sizeof(what), "prot %d, %s %s%s", prot,
-				 type == MAP_SHARED ? "shared" : "private", anon ? "anonymous" : "file",
-				 touched ? ", touched" : "");
+				 type == MAP_SHARED ? "shared" : "private",
+				 anon ? "anonymous" : "file", touched ? ", touched" : "");
 			same_keys(what, theirs, (sm_addr)ours);
 			munmap(theirs, (size_t)PAGES * PAGE);
 			assert_int_equal(sm_munmap(s, (sm_addr)ours, (uint64_t)PAGES * PAGE), 0);

@@ -30,6 +30,11 @@ struct world {
 	struct sm__memory *memory;
 	struct area area[4]; /* what each_mapping of any mm in here walks */
 	unsigned nr_areas;
+	struct {
+		struct sm__mm *mm;
+		struct sm__pages *pages;
+		struct sm__rmap_area rmap;
+	} entered[16]; /* in the reverse map */
 };
 
 static inline void
@@ -49,6 +54,42 @@ world_each_mapping(struct sm__mm *mm, struct sm__pages *pages, uint64_t first, u
 			continue;
 		visit(mm, a->start + from * PAGE, a->start + to * PAGE, a->shared, arg);
 	}
+}
+
+/* One place in the reverse map for an mm and an object, however many areas. */
+static inline int world_enter(struct world *w, struct sm__mm *mm, struct sm__pages *pages)
+{
+	unsigned i = 0;
+
+	while (w->entered[i].rmap.mapper &&
+	       (w->entered[i].mm != mm || w->entered[i].pages != pages))
+		assert_true(++i < SM__ARRAY_SIZE(w->entered));
+	w->entered[i].mm = mm;
+	w->entered[i].pages = pages;
+	return sm__rmap_enter(&w->entered[i].rmap, pages, mm);
+}
+
+/* What an mm, or NULL, or an object, or NULL, has entered leaves again. */
+static inline void world_leave(struct world *w, struct sm__mm *mm, struct sm__pages *pages)
+{
+	for (unsigned i = 0; i < SM__ARRAY_SIZE(w->entered); i++)
+		if (w->entered[i].mm == mm || w->entered[i].pages == pages) {
+			sm__rmap_leave(&w->entered[i].rmap);
+			sm__rmap_end(&w->entered[i].rmap);
+		}
+}
+
+static inline void world_destroy_mm(struct sm__mm *mm)
+{
+	world_leave(mm->owner, mm, NULL);
+	sm__mm_destroy(mm);
+}
+
+static inline void world_put_file(struct world *w, struct sm_file *file)
+{
+	if (sm__pages_bound(file) && sm__pages_bound(file)->files == 1)
+		world_leave(w, NULL, sm__pages_bound(file));
+	sm_file_put(file);
 }
 
 static const struct sm__mm_ops world_ops = { .each_mapping = world_each_mapping };
@@ -94,7 +135,7 @@ static inline enum sm__page_outcome area_fault(struct area *a, sm_addr addr, enu
 	if (a->file)
 		assert_int_equal(sm__pages_of(a->mm->memory, a->file, &pf.pages), 0);
 	if (a->file)
-		assert_int_equal(sm__pages_add_mapper(pf.pages, a->mm), 0);
+		assert_int_equal(world_enter(a->mm->owner, a->mm, pf.pages), 0);
 	while ((out = sm__mm_fault(&pf)) == SM__PAGE_FETCH) {
 		pf.major = true;
 		if (sm__pages_fetch(pf.pages, a->file, pf.index))

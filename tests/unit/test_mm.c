@@ -24,7 +24,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_true(sm__mm_is_valid(a.mm));
-	sm__mm_destroy(a.mm);
+	world_destroy_mm(a.mm);
 	world_end(&w);
 	return 0;
 }
@@ -138,7 +138,7 @@ static void fork_copies_on_write_and_the_last_takes_over(void **state)
 	for (int i = 14; i < 700; i += 7)
 		assert_int_equal(get8(&child, BASE + i * PAGE), 1000 + i);
 	assert_true(sm__mm_is_valid(child.mm));
-	sm__mm_destroy(child.mm);
+	world_destroy_mm(child.mm);
 }
 
 static void pages_move_with_their_contents(void **state)
@@ -229,7 +229,7 @@ static void huge_pages_come_split_and_collapse(void **state)
 	sm__mmu_gather_finish(&g);
 	put8(&child, base + 5 * PAGE, 11);
 	assert_int_equal(get8(&a, base + 5 * PAGE), 9);
-	sm__mm_destroy(child.mm);
+	world_destroy_mm(child.mm);
 	area_zap(&a, a.start, a.end, SM__ZAP_TABLES);
 	assert_int_equal(sm__mm_rss(a.mm, SM__RSS_ANON), 0);
 }
@@ -311,11 +311,11 @@ static void every_allocation_may_fail(void **state)
 		sm__inject_disarm();
 		if (mm) {
 			assert_true(sm__mm_is_valid(mm));
-			sm__mm_destroy(mm);
+			world_destroy_mm(mm);
 		}
 		if (child) {
 			assert_true(sm__mm_is_valid(child));
-			sm__mm_destroy(child);
+			world_destroy_mm(child);
 		}
 		world_end(&v);
 	} while (at++ < seen);

@@ -51,9 +51,9 @@ static int teardown(void **state)
 		assert_true(sm__pages_is_valid(sm__pages_bound(file)));
 	assert_true(sm__mm_is_valid(shared->mm));
 	assert_true(sm__mm_is_valid(private->mm));
-	sm__mm_destroy(shared->mm);
-	sm__mm_destroy(private->mm);
-	sm_file_put(file);
+	world_destroy_mm(shared->mm);
+	world_destroy_mm(private->mm);
+	world_put_file(&w, file);
 	world_end(&w);
 	close(fd);
 	return 0;
@@ -193,7 +193,7 @@ static void what_was_written_survives_the_last_close(void **state)
 	assert_int_equal(sm_file_open_fd(fd, "data", &again), 0);
 	assert_int_equal(sm__pages_of(w.memory, again, &pages), 0);
 	assert_ptr_equal(pages, sm__pages_bound(file));
-	sm_file_put(again);
+	world_put_file(&w, again);
 	assert_int_equal(host_byte(3 * PAGE), 33);
 	assert_int_equal(get8(shared, BASE + 3 * PAGE), 33);
 }
@@ -253,7 +253,7 @@ static void memory_files_are_born_zero_and_shared(void **state)
 	area_zap(&b, b.start, b.end, 0);
 	assert_int_equal(get8(&b, b.start), 5);
 	area_zap(&b, b.start, b.end, 0);
-	sm_file_put(mem);
+	world_put_file(&w, mem);
 }
 
 static void clean_pages_are_dropped_when_memory_is_short(void **state)
@@ -303,7 +303,7 @@ static void an_unreadable_page_fails_alone_and_may_come_back(void **state)
 	assert_int_equal(area_fault(&a, a.start + 2 * PAGE, SM_ACCESS_READ), SM__PAGE_IO);
 	assert_int_equal(get8(&a, a.start + 3 * PAGE), 0);
 	area_zap(&a, a.start, a.end, 0);
-	sm_file_put(a.file);
+	world_put_file(&w, a.file);
 }
 
 static void pages_go_to_swap_and_come_back(void **state)
@@ -366,7 +366,7 @@ static void every_allocation_may_fail(void **state)
 		v.nr_areas = 1;
 		sm__inject_arm(at);
 		if (!sm_file_open_fd(fd, "x", &f) && !sm__pages_of(v.memory, f, &pages) &&
-		    !sm__pages_add_mapper(pages, b.mm)) {
+		    !world_enter(&v, b.mm, pages)) {
 			for (uint64_t i = 0; i < 40; i += 13) {
 				struct sm__page_fault pf = { .mm = b.mm,
 							     .addr = BASE + i * PAGE,
@@ -389,9 +389,9 @@ static void every_allocation_may_fail(void **state)
 		assert_true(sm__mm_is_valid(b.mm));
 		if (f && sm__pages_bound(f))
 			assert_true(sm__pages_is_valid(sm__pages_bound(f)));
-		sm__mm_destroy(b.mm);
+		world_destroy_mm(b.mm);
 		if (f)
-			sm_file_put(f);
+			world_put_file(&v, f);
 		world_end(&v);
 	} while (at++ < seen);
 }

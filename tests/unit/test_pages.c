@@ -2,8 +2,7 @@
 /*
  * test_pages.c - a space with pages: what is written is read back through every call that moves,
  * copies, protects or drops it (backend_soft.c, soft_access.c, soft_tlb.c), and a failed step
- * leaves
- * the space as it was (backend.h I1).
+ * leaves the space as it was (backend.h I1).
  */
 #include "base/inject.h"
 #include "base/random.h"
@@ -222,6 +221,74 @@ static void files_are_shared_and_truncated_under_mappings(void **state)
 	sm_space_destroy(other);
 	assert_int_equal(sm_munmap(s, sh, 10 * PAGE), 0);
 	close(fd);
+}
+
+/* Nothing of the file's first byte on can be read at [at, at + pages). */
+static void is_beyond_the_end(struct sm_space *space, sm_addr at, uint64_t pages)
+{
+	for (uint64_t i = 0; i < pages; i++) {
+		struct sm_fault_result r = sm_fault(space, at + i * PAGE, SM_ACCESS_READ);
+
+		assert_int_equal(r.signo, SIGBUS);
+	}
+}
+
+/* Pieces of a mapping that come about by splits, merges, moves, cuts and forks map what it mapped. */
+static void truncation_reaches_every_piece(void **state)
+{
+	enum { PAGES = 64 };
+	struct sm_space *child;
+	struct sm_file *file;
+	sm_addr sh, pr, moved, twin;
+
+	(void)state;
+	assert_int_equal(sm_file_create_memory("pieces", PAGES * PAGE, &file), 0);
+	sh = (sm_addr)sm_mmap(s, BASE, PAGES * PAGE, RW, SM_MAP_SHARED, file, 0);
+	pr = (sm_addr)sm_mmap(s, 2 * BASE, PAGES * PAGE, RW, SM_MAP_PRIVATE, file, 0);
+	assert_true(sh == BASE && pr == 2 * BASE);
+	for (sm_addr i = 0; i < PAGES; i++) {
+		put(s, sh + i * PAGE, i);
+		if (i & 1)
+			put(s, pr + i * PAGE, ~i);
+	}
+	for (sm_addr i = 0; i + 1 < PAGES; i += 9)
+		for (int prot = SM_PROT_READ; prot <= RW; prot += RW - SM_PROT_READ)
+			assert_int_equal(sm_mprotect(s, sh + i * PAGE, 2 * PAGE, prot), 0);
+	assert_int_equal(sm_mprotect(s, sh + 20 * PAGE, 3 * PAGE, SM_PROT_READ), 0);
+	assert_int_equal(sm_mprotect(s, sh + 21 * PAGE, 1 * PAGE, SM_PROT_NONE), 0);
+	assert_int_equal(sm_mprotect(s, pr + 40 * PAGE, 8 * PAGE, SM_PROT_READ), 0);
+	moved = (sm_addr)sm_mremap(s, sh + 30 * PAGE, 4 * PAGE, 4 * PAGE,
+				   SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED, 3 * BASE);
+	assert_int_equal(moved, 3 * BASE);
+	twin = (sm_addr)sm_mremap(s, sh + 50 * PAGE, 0, 4 * PAGE,
+				  SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED, 4 * BASE);
+	assert_int_equal(twin, 4 * BASE);
+	assert_int_equal(get(s, twin), 50);
+	assert_int_equal(sm_munmap(s, sh, 2 * PAGE), 0);
+	assert_int_equal(sm_munmap(s, pr + 62 * PAGE, 2 * PAGE), 0);
+	assert_int_equal(sm_munmap(s, sh + 60 * PAGE, PAGE), 0);
+	child = sm_fork(s);
+	assert_non_null(child);
+	put(child, pr + 3 * PAGE, 33);
+	assert_int_equal(get(child, moved + 2 * PAGE), 32);
+	/* The moved piece may go back and merge. */
+	assert_int_equal(sm_mremap(child, moved, 4 * PAGE, 4 * PAGE,
+				   SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED, sh + 30 * PAGE),
+			 sh + 30 * PAGE);
+	assert_int_equal(sm_file_truncate(file, 0), 0);
+	is_beyond_the_end(s, sh + 2 * PAGE, 19);
+	is_beyond_the_end(s, sh + 22 * PAGE, 8);
+	is_beyond_the_end(s, sh + 34 * PAGE, 26);
+	is_beyond_the_end(s, sh + 61 * PAGE, 3);
+	is_beyond_the_end(s, moved, 4);
+	is_beyond_the_end(s, twin, 4);
+	is_beyond_the_end(s, pr, 62);
+	is_beyond_the_end(child, sh + 22 * PAGE, 38);
+	is_beyond_the_end(child, pr, 62);
+	sm_space_destroy(child);
+	assert_int_equal(sm_munmap(s, BASE, 4 * BASE), 0);
+	assert_int_equal(sm__rmap_count(sm__pages_bound(file)), 0);
+	sm_file_put(file);
 }
 
 enum { RACE_PAGES = 4, RACE_PUNCHES = 10000 };
@@ -742,6 +809,7 @@ int main(void)
 		T(fork_gives_both_the_same_and_keeps_them_apart),
 		T(moved_memory_takes_its_contents_along),
 		T(files_are_shared_and_truncated_under_mappings),
+		T(truncation_reaches_every_piece),
 		T(pages_leave_under_writers),
 		T(what_is_out_of_range_is_refused),
 		T(advice_works_on_pages),

@@ -170,8 +170,8 @@ static int teardown(void **state)
 	if (sm__pages_bound(file))
 		assert_true(sm__pages_is_valid(sm__pages_bound(file)));
 	assert_true(sm__mm_is_valid(shared->mm));
-	sm__mm_destroy(shared->mm);
-	sm_file_put(file);
+	world_destroy_mm(shared->mm);
+	world_put_file(&w, file);
 	world_end(&w);
 	return 0;
 }
@@ -409,7 +409,7 @@ static void behind_the_end_is_zero_when_the_file_grows(void **state)
 	assert_int_equal(sm_file_truncate(memory, 300), 0);
 	assert_int_equal(get8(&a, a.start + 200), 7);
 	area_zap(&a, a.start, a.end, 0);
-	sm_file_put(memory);
+	world_put_file(&w, memory);
 }
 
 static void what_others_have_appended_is_seen_in_the_last_page(void **state)
@@ -453,7 +453,7 @@ static void a_truncation_that_meets_the_first_mapping_is_learnt(void **state)
 		pthread_join(thread, &pages);
 		assert_non_null(pages);
 		assert_int_equal(sm__pages_count(pages), 9);
-		sm_file_put(memory);
+		world_put_file(&w, memory);
 	}
 }
 

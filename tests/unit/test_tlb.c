@@ -23,7 +23,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	sm__mm_destroy(a.mm);
+	world_destroy_mm(a.mm);
 	world_end(&w);
 	return 0;
 }
