@@ -18,7 +18,7 @@ function(samara_test name)
   samara_sanitizer_environment(${name})
 endfunction()
 
-# Options that every sanitized test runs under; see tests/sanitizers/ for the suppressions.
+# Options that every sanitized test runs under.
 function(samara_sanitizer_environment name)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:history_size=7"

@@ -64,8 +64,8 @@ struct sm_file_ops {
 	 * side: page arrives zeroed. NULL: every page is born zero. -EIO and the like raise SIGBUS.
 	 * */
 	int (*read_page)(void *arg, uint64_t offset, void *page, size_t len);
-	/* Writes len bytes, len cut at the file's size. NULL: the file is read-only behind the
-	 * cache. */
+	/* Writes len bytes, len cut at the file's size. Guests may write to the page meanwhile: what
+	 * they write comes again. NULL: the file is read-only behind the cache. */
 	int (*write_page)(void *arg, uint64_t offset, const void *page, size_t len);
 	/* Makes a range read as zero, size kept. NULL: -EOPNOTSUPP. */
 	int (*punch)(void *arg, uint64_t offset, uint64_t len);

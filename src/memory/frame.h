@@ -143,6 +143,23 @@ uint32_t sm__frame_alloc_order(struct sm__pool *pool, unsigned order, enum sm__a
 /* Gives frames back whose refs have reached 0. */
 void sm__frame_free(struct sm__pool *pool, uint32_t pfn);
 void sm__frame_free_many(struct sm__pool *pool, const uint32_t *pfns, uint32_t n);
+/*
+ * Copies from memory that guests may be writing to, a page of an object that is mapped elsewhere: each
+ * word is one of those they had there, as memcpy gives, too. Said in a way that the thread sanitizer
+ * understands, so that it goes on to tell of copies of what should stand still.
+ */
+static inline void sm__copy_live(void *to, const void *from, size_t bytes)
+{
+#if SM_TSAN
+	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+		((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
+	for (size_t i = bytes & ~(size_t)7; i < bytes; i++)
+		((char *)to)[i] = __atomic_load_n((const char *)from + i, __ATOMIC_RELAXED);
+#else
+	__builtin_memcpy(to, from, bytes);
+#endif
+}
+
 /* Drops a reference of a frame that holds zeros: if it was the last, its next holder need not zero
  * it. */
 void sm__frame_put_clean(struct sm__pool *pool, uint32_t pfn);

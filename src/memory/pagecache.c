@@ -153,46 +153,40 @@ static void empty_slot(struct sm__pages *pages, _Atomic uintptr_t *slot)
 	atomic_fetch_sub_explicit(&pages->nr, 1, memory_order_relaxed);
 }
 
-bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn)
-{
-	_Atomic uintptr_t *slot;
-	bool was_there;
-
-	sm__spin_lock(&pages->lock);
-	slot = sm__pages_slot(pages, index);
-	was_there = slot_holds(slot, pfn);
-	if (was_there) {
-		sm__frame_set(sm__frame(pages->memory->pool, pfn), SM__F_GONE);
-		empty_slot(pages, slot);
-	}
-	sm__spin_unlock(&pages->lock);
-	return was_there;
-}
-
 /*
- * GONE is set before DIRTY is looked at, and a write that is noticed sets DIRTY before it looks at
- * GONE: one of the two sees the other.
+ * GONE is set before the flags are looked at. A write that is noticed sets DIRTY before it looks at GONE,
+ * who works on a page takes BUSY before: one of the two sees the other.
  */
-bool sm__pages_remove_idle(struct sm__pages *pages, uint64_t index, uint32_t pfn)
+int sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn, uint32_t unless)
 {
-	const uint32_t busy = SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK | SM__F_POISON;
 	struct sm__frame *f = sm__frame(pages->memory->pool, pfn);
 	_Atomic uintptr_t *slot;
-	bool is_idle;
+	int err = -ENOENT;
 
 	sm__spin_lock(&pages->lock);
 	slot = sm__pages_slot(pages, index);
-	is_idle = slot_holds(slot, pfn);
-	if (is_idle) {
+	if (slot_holds(slot, pfn)) {
 		sm__frame_set(f, SM__F_GONE);
-		is_idle = !(sm__frame_flags(f) & busy);
-		if (is_idle)
-			empty_slot(pages, slot);
-		else
+		err = sm__frame_flags(f) & unless ? -EBUSY : 0;
+		if (err)
 			sm__frame_clear(f, SM__F_GONE);
+		else
+			empty_slot(pages, slot);
 	}
 	sm__spin_unlock(&pages->lock);
-	return is_idle;
+	return err;
+}
+
+bool sm__pages_is_gone(struct sm__pages *pages, const struct sm__frame *f)
+{
+	bool gone = sm__frame_flags(f) & SM__F_GONE;
+
+	if (sm__unlikely(gone)) {
+		sm__spin_lock(&pages->lock);
+		gone = sm__frame_flags(f) & SM__F_GONE;
+		sm__spin_unlock(&pages->lock);
+	}
+	return gone;
 }
 
 void sm__pages_mark_for_writing(struct sm__pages *pages, uint64_t index, uint32_t pfn)

@@ -18,8 +18,9 @@
  *    slot under its lock; these four accesses are sequentially consistent.
  * I3 A mapping of a shared page that lets writes through has D, and its frame has SM__F_DIRTY,
  *    unless a write-back of the page is on its way to take both away. (Not for SM_FILE_VOLATILE.)
- * I4 BUSY is held by at most one thread; contents are filled, written back, and the slot emptied
- *    only by its holder or by a truncation.
+ * I4 BUSY is held by at most one thread; contents are filled and written back only by its holder, who
+ *    looks after he has it whether the page is gone. A slot is emptied by its holder, or while nobody
+ *    has it: so the file never has two calls for one page (samara/file.h G2).
  * I5 An area is in the reverse map before its first entry maps a page of the object (rmap.h I1).
  * I6 Inner nodes are freed with the object only, so that a walk over all pages (sm__pages_each)
  *    needs no lock; a look-up that takes a reference does (frame.h I5).
@@ -174,6 +175,8 @@ static inline uint64_t sm__pages_count(struct sm__pages *pages)
 int sm__pages_refresh(struct sm__pages *pages, struct sm_file *file);
 /* Whether a resize holds the page (I8). Context: its BUSY is the caller's. */
 bool sm__pages_is_held(struct sm__pages *pages, uint64_t index);
+/* Waits until nobody reads or writes the page. Context: no lock, no BUSY. */
+void sm__pages_settle(struct sm__pages *pages, uint64_t index);
 /* Context: no lock, no BUSY. */
 void sm__pages_wait_for_resize(struct sm__pages *pages);
 /* Drops pages [first, last] and unmaps them. Context: as unmap. */
@@ -199,12 +202,13 @@ typedef bool (*sm__pages_visit)(struct sm__pages *pages, uint64_t index, uint32_
 void sm__pages_each(struct sm__pages *pages, uint64_t first, uint64_t last, sm__pages_visit visit,
 		    void *arg);
 /*
- * Takes the page out of its slot; false when the slot holds something else. The slot's reference
- * goes to the caller, who unmaps before dropping it (I2).
+ * Takes the page out of its slot, unless it has one of the flags (GONE then stands for a moment, under O).
+ * The slot's reference goes to the caller, who unmaps before dropping it (I2).
+ * Return: 0, -ENOENT when the slot holds something else, -EBUSY.
  */
-bool sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn);
-/* The same if the page is clean and nobody works on it. */
-bool sm__pages_remove_idle(struct sm__pages *pages, uint64_t index, uint32_t pfn);
+int sm__pages_remove(struct sm__pages *pages, uint64_t index, uint32_t pfn, uint32_t unless);
+/* Whether a page is out of its slot for good. Context: no lock of the object. */
+bool sm__pages_is_gone(struct sm__pages *pages, const struct sm__frame *f);
 /* DIRTY, if the page has it, becomes "to be written". */
 void sm__pages_mark_for_writing(struct sm__pages *pages, uint64_t index, uint32_t pfn);
 /* 0, -EEXIST, -ENXIO (beyond the end), -ENOMEM. On success the slot has taken its own reference. */

@@ -133,8 +133,8 @@ static int prepare_missing(struct sm__page_fault *pf)
 		return AGAIN;
 	if (!make_fresh(pf, 0))
 		return SM__PAGE_NOMEM;
-	memcpy(sm__frame_ptr(pf->mm->pool, pf->fresh), sm__frame_ptr(pf->mm->pool, pf->source),
-	       sm__page_size(pf->mm->pool));
+	sm__copy_live(sm__frame_ptr(pf->mm->pool, pf->fresh),
+		      sm__frame_ptr(pf->mm->pool, pf->source), sm__page_size(pf->mm->pool));
 	return GO;
 }
 
@@ -348,7 +348,12 @@ static int install_copy(struct sm__page_fault *pf, struct sm__slot *slot, sm__pt
 		pf->must_copy = true;
 		return AGAIN;
 	}
-	memcpy(sm__frame_ptr(pool, pf->fresh), sm__frame_ptr(pool, old), sm__page_size(pool));
+	if (e & SM__PTE_ANON)
+		memcpy(sm__frame_ptr(pool, pf->fresh), sm__frame_ptr(pool, old),
+		       sm__page_size(pool));
+	else
+		sm__copy_live(sm__frame_ptr(pool, pf->fresh), sm__frame_ptr(pool, old),
+			      sm__page_size(pool));
 	replace(pf, slot);
 	if (!(e & SM__PTE_ANON)) {
 		count(pf, SM__RSS_FILE, -1);

@@ -6,6 +6,8 @@
 #include "memory/pagecache.h"
 #include "base/delay.h"
 
+#include <errno.h>
+
 /* Pages that have left their slots and are still mapped: a list through frame.link. */
 struct leaving {
 	uint32_t first;
@@ -41,9 +43,14 @@ static uint64_t let_go(struct sm__pages *pages, struct leaving *l)
 	return freed;
 }
 
+/* Who is reading or writing the page is waited for (pagecache.h I4). */
 static bool drop_page(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
-	if (sm__pages_remove(pages, index, pfn))
+	int err;
+
+	while ((err = sm__pages_remove(pages, index, pfn, SM__F_BUSY)) == -EBUSY)
+		sm__pages_settle(pages, index);
+	if (!err)
 		leave(pages, arg, index, pfn);
 	return true;
 }
@@ -74,7 +81,8 @@ static bool shrink_one(struct sm__pages *pages, uint64_t index, uint32_t pfn, vo
 {
 	struct leaving *l = arg;
 
-	if (sm__pages_remove_idle(pages, index, pfn))
+	if (!sm__pages_remove(pages, index, pfn,
+			      SM__F_DIRTY | SM__F_BUSY | SM__F_WRITEBACK | SM__F_POISON))
 		leave(pages, l, index, pfn);
 	return l->nr < l->limit;
 }

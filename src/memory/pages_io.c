@@ -44,7 +44,7 @@ static int read_new(struct sm__pages *pages, struct sm_file *file, uint64_t inde
 		if (!err)
 			sm__pages_mark_ready(pages, index, pfn);
 		/* A page that could not be read does not stay: the next fault tries again. */
-		if (err && sm__pages_remove(pages, index, pfn))
+		if (err && !sm__pages_remove(pages, index, pfn, 0))
 			frame_put(pages, pfn);
 		sm__frame_unlock(f);
 	}
@@ -55,7 +55,7 @@ static int read_new(struct sm__pages *pages, struct sm_file *file, uint64_t inde
 /* A page whose reader vanished in a fork of the host process is still in its slot: out with it. */
 static bool drop_failed(struct sm__pages *pages, uint64_t index, uint32_t pfn, uint32_t flags)
 {
-	if ((flags & SM__F_GONE) || !sm__pages_remove(pages, index, pfn))
+	if ((flags & SM__F_GONE) || sm__pages_remove(pages, index, pfn, 0))
 		return false;
 	frame_put(pages, pfn);
 	return true;
@@ -157,7 +157,8 @@ static int write_page(struct sm__pages *pages, struct sm_file *file, uint64_t in
 
 	/* It may have been written by another, or truncated, while this thread waited. */
 	size = atomic_load_explicit(&pages->size, memory_order_acquire);
-	if (!(flags & (SM__F_WRITEBACK | SM__F_DIRTY)) || (flags & SM__F_GONE) || offset >= size)
+	if (!(flags & (SM__F_WRITEBACK | SM__F_DIRTY)) || offset >= size ||
+	    sm__pages_is_gone(pages, f))
 		return 0;
 	if (len > size - offset)
 		len = size - offset;

@@ -62,22 +62,27 @@ void sm__pages_wait_for_resize(struct sm__pages *pages)
 	}
 }
 
-/* A page that is BUSY, until it is not. */
+void sm__pages_settle(struct sm__pages *pages, uint64_t index)
+{
+	struct sm__pool *pool = pages->memory->pool;
+	uint32_t pfn = sm__pages_get(pages, index);
+
+	if (!pfn)
+		return;
+	sm__frame_lock(sm__frame(pool, pfn));
+	sm__frame_unlock(sm__frame(pool, pfn));
+	sm__frame_put(pool, pfn);
+}
+
 static bool settle_page(struct sm__pages *pages, uint64_t index, uint32_t pfn, void *arg)
 {
 	struct sm__pool *pool = pages->memory->pool;
 
 	(void)arg;
 	/* RMW: of this and the one that takes BUSY, the later sees the earlier (I8 of pagecache.h) */
-	if (!(atomic_fetch_or_explicit(&sm__frame(pool, pfn)->flags, 0, memory_order_acq_rel) &
-	      SM__F_BUSY))
-		return true;
-	pfn = sm__pages_get(pages, index);
-	if (!pfn)
-		return true;
-	sm__frame_lock(sm__frame(pool, pfn));
-	sm__frame_unlock(sm__frame(pool, pfn));
-	sm__frame_put(pool, pfn);
+	if (atomic_fetch_or_explicit(&sm__frame(pool, pfn)->flags, 0, memory_order_acq_rel) &
+	    SM__F_BUSY)
+		sm__pages_settle(pages, index);
 	return true;
 }
 

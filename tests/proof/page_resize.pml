@@ -12,11 +12,12 @@
  *   - when the punch has returned, old data is neither in the file nor in the cache, then or later;
  *   - when all is still, the size that the cache knows is the file's, if somebody has asked since it
  *     changed by other means;
+ *   - the file has one call at a time for the page, to read or to write it;
  *   - nobody waits for ever.
  * Mutants, which must fail: 1 a write-back does not look whether the page is held; 2 the punch does
  * not wait for who has the page busy; 3 the page leaves its slot before the file is punched; 4 a size
  * that was asked for before another resize is still applied; 5 a page enters its slot only after it
- * was read.
+ * was read; 6 a page leaves its slot while it is read in.
  *
  * expect: no errors
  * expect-with -DMUTANT=1: errors
@@ -24,6 +25,7 @@
  * expect-with -DMUTANT=3: errors
  * expect-with -DMUTANT=4: errors
  * expect-with -DMUTANT=5: errors
+ * expect-with -DMUTANT=6: errors
  */
 #ifndef MUTANT
 #define MUTANT 0
@@ -33,6 +35,7 @@ bool old_in_file = true, old_in_page = true; /* the data the punch takes away */
 bool in_slot = true, busy; /* busy: of the page in the slot */
 byte page;		   /* which one that is, or was: one that was dropped comes back as another */
 bool punched;
+byte calls; /* of the file, for the page */
 
 bool held;    /* a resize is under way; changes with in_slot under the object's lock */
 byte resizes; /* that have ended */
@@ -60,7 +63,15 @@ inline unlock(mine)
 
 inline drop()
 {
-	d_step { in_slot = false; busy = false; page++ }
+	atomic {
+		MUTANT == 6 || !in_slot || !busy;
+		d_step { in_slot = false; busy = false; page++ }
+	}
+}
+
+inline call()
+{
+	d_step { calls++; assert(calls == 1) }
 }
 
 proctype punch()
@@ -105,7 +116,9 @@ proctype reader()
 			:: else -> in_slot = true; busy = true; old_in_page = false; mine = page
 			fi
 		};
+		call();
 		read = old_in_file;
+		calls--;
 		d_step {
 			if
 			:: mine == page -> old_in_page = read; busy = false
@@ -143,7 +156,9 @@ again:
 		:: else -> goto done /* gone */
 		fi
 	};
+	call();
 	old_in_file = data;
+	calls--;
 	unlock(mine);
 done:
 	skip
@@ -186,6 +201,7 @@ init {
 	atomic {
 		if
 		:: run punch(); run reader(); run write_back(); run write_back()
+		:: in_slot = false; run punch(); run reader(); run reader(); run write_back()
 		:: run truncation(); run refresh(); run refresh()
 		:: file_size = 3; run truncation(); run refresh(); run punch()
 		fi

@@ -12,10 +12,15 @@
  *   PROT   made read-only and writable again                 stands still while read-only
  *   FORK   shared with children, which write too             a child's copy stands still
  *   ADVICE every advice on pages, swap, large pages          stamps
- *   FILE   shared file, truncated and grown, punched,        stamps
- *          unmapped and mapped again, advised
+ *   MEMORY shared in-memory file, truncated and grown,       stamps
+ *          punched, unmapped and mapped again, advised
+ *   DISK   the same of a file of the host                    stamps; at the end the file holds what
+ *   OWN    the same of a file of an embedder, slow and at    the guests see, and the embedder's
+ *          times failing                                     functions are called as promised
+ *   COPY   private mapping of the file of DISK               stamps of this zone or of that
  * The truncator also reclaims and merges equal pages, of all spaces.
  */
+#include "torture/embedder_file.h"
 #include "torture/torture.h"
 #include "base/delay.h"
 #include "base/random.h"
@@ -31,8 +36,18 @@
 #include <unistd.h>
 #include <samara/samara.h>
 
-enum { ZONE_MAP, ZONE_PROT, ZONE_FORK, ZONE_ADVICE, ZONE_FILE, ZONES };
-enum { PAGES = 48, GUESTS = 3 };
+enum {
+	ZONE_MAP,
+	ZONE_PROT,
+	ZONE_FORK,
+	ZONE_ADVICE,
+	ZONE_MEMORY,
+	ZONE_DISK,
+	ZONE_OWN,
+	ZONE_COPY,
+	ZONES
+};
+enum { PAGES = EMBEDDER_PAGES, GUESTS = 3 };
 
 #define PAGE	     4096ull
 #define RW	     (SM_PROT_READ | SM_PROT_WRITE)
@@ -43,7 +58,9 @@ enum { PAGES = 48, GUESTS = 3 };
 
 static struct sm_host *host;
 static struct sm_space *space;
-static struct sm_file *file;
+static struct embedder_file own;
+static struct sm_file *files[ZONES]; /* NULL: anonymous */
+static int disk;
 static _Atomic uint64_t accesses, faults_refused;
 
 static void fail(const char *what, sm_addr at, uint64_t found)
@@ -54,8 +71,28 @@ static void fail(const char *what, sm_addr at, uint64_t found)
 
 static void check_word(sm_addr at, uint64_t v)
 {
-	if (v && (v & ~COUNTER_MASK) != STAMP(at & ~(PAGE - 1)))
-		fail("wrong word", at, v);
+	sm_addr page = at & ~(PAGE - 1);
+
+	if (!v || (v & ~COUNTER_MASK) == STAMP(page))
+		return;
+	/* not copied yet, or dropped by a truncation: what the file has */
+	if (page >= ZONE_AT(ZONE_COPY) &&
+	    (v & ~COUNTER_MASK) == STAMP(page - ZONE_AT(ZONE_COPY) + ZONE_AT(ZONE_DISK)))
+		return;
+	fail("wrong word", at, v);
+}
+
+static unsigned random_file_zone(struct sm__random *rng)
+{
+	return ZONE_MEMORY + (unsigned)sm__random_below(rng, ZONES - ZONE_MEMORY);
+}
+
+static int64_t map_file(unsigned zone, uint64_t first, uint64_t n)
+{
+	int type = zone == ZONE_COPY ? SM_MAP_PRIVATE : SM_MAP_SHARED;
+
+	return sm_mmap(space, ZONE_AT(zone) + first * PAGE, n * PAGE, RW, type | SM_MAP_FIXED,
+		       files[zone], first * PAGE);
 }
 
 static sm_addr random_page(struct sm__random *rng)
@@ -122,7 +159,7 @@ static uint64_t word(struct sm_space *s, sm_addr at)
 	return v;
 }
 
-/* Unmaps and maps again: private memory, and the file at the same offset. */
+/* Unmaps and maps again: private memory, and files at the same offset. */
 static void *mapper(void *arg)
 {
 	struct sm__random rng;
@@ -133,11 +170,12 @@ static void *mapper(void *arg)
 			 n = 1 + sm__random_below(&rng, PAGES - first);
 		sm_addr at = ZONE_AT(ZONE_MAP) + first * PAGE;
 
-		if (sm__random_below(&rng, 4) == 0) {
-			at = ZONE_AT(ZONE_FILE) + first * PAGE;
-			(void)sm_munmap(space, at, n * PAGE);
-			(void)sm_mmap(space, at, n * PAGE, RW, SM_MAP_SHARED | SM_MAP_FIXED, file,
-				      first * PAGE);
+		if (sm__random_below(&rng, 2)) {
+			unsigned zone = random_file_zone(&rng);
+
+			if (sm__random_below(&rng, 2))
+				(void)sm_munmap(space, ZONE_AT(zone) + first * PAGE, n * PAGE);
+			(void)map_file(zone, first, n);
 			continue;
 		}
 		if (sm__random_below(&rng, 2))
@@ -231,11 +269,12 @@ static void *adviser(void *arg)
 		else if (which == SM_MADV_NOHUGEPAGE)
 			(void)sm_madvise(space, ZONE_AT(ZONE_ADVICE), 2 << 20, SM_MADV_DONTNEED);
 		else
-			(void)sm_madvise(
-				space,
-				ZONE_AT(sm__random_below(&rng, 4) ? ZONE_ADVICE : ZONE_FILE) +
-					first * PAGE,
-				n * PAGE, which);
+			(void)sm_madvise(space,
+					 ZONE_AT(sm__random_below(&rng, 4)
+							 ? ZONE_ADVICE
+							 : random_file_zone(&rng)) +
+						 first * PAGE,
+					 n * PAGE, which);
 	}
 	return NULL;
 }
@@ -246,6 +285,7 @@ static void *truncator(void *arg)
 
 	sm__random_seed(&rng, (uintptr_t)arg);
 	while (going()) {
+		struct sm_file *file = files[random_file_zone(&rng)];
 		uint64_t at = sm__random_below(&rng, PAGES) * PAGE;
 
 		switch (sm__random_below(&rng, 5)) {
@@ -278,15 +318,20 @@ static bool make_space(const char *design)
 	if (sm_design_parse(design, &o.design, NULL, 0))
 		return false;
 	space = sm_space_create(host, &o, NULL);
-	if (!space)
+	disk = memfd_create("disk", 0);
+	if (!space || disk < 0 || ftruncate(disk, PAGES * PAGE))
 		return false;
-	for (int z = 0; z < ZONE_FILE; z++)
+	if (sm_file_create_memory("torture", PAGES * PAGE, &files[ZONE_MEMORY]) ||
+	    sm_file_open_fd(disk, "disk", &files[ZONE_DISK]) || embedder_file_make(&own))
+		return false;
+	files[ZONE_OWN] = own.file;
+	files[ZONE_COPY] = sm_file_get(files[ZONE_DISK]);
+	for (unsigned z = 0; z < ZONE_MEMORY; z++)
 		(void)sm_mmap(space, ZONE_AT(z), z == ZONE_ADVICE ? 2 << 20 : PAGES * PAGE, RW,
 			      FIXED, NULL, 0);
-	if (sm_file_create_memory("torture", PAGES * PAGE, &file))
-		return false;
-	(void)sm_mmap(space, ZONE_AT(ZONE_FILE), PAGES * PAGE, RW, SM_MAP_SHARED | SM_MAP_FIXED,
-		      file, 0);
+	for (unsigned z = ZONE_MEMORY; z < ZONES; z++)
+		if (map_file(z, 0, PAGES) < 0)
+			return false;
 	return true;
 }
 
@@ -306,6 +351,37 @@ static void storm(uint64_t seed, double seconds)
 		pthread_join(threads[--n], NULL);
 }
 
+static uint64_t behind(unsigned zone, uint64_t offset)
+{
+	uint64_t v = ~0ull;
+
+	if (zone == ZONE_OWN)
+		return atomic_load(&own.word[offset / 8]);
+	if (pread(disk, &v, sizeof(v), (off_t)offset) != sizeof(v))
+		fail("a short file", ZONE_AT(zone) + offset, 0);
+	return v;
+}
+
+/* What guests see is what the file holds, now that everything is written. */
+static void compare(unsigned zone)
+{
+	uint64_t page[PAGE / 8];
+
+	if (sm_file_truncate(files[zone], PAGES * PAGE) ||
+	    sm_file_sync(files[zone], 0, PAGES * PAGE, true) || map_file(zone, 0, PAGES) < 0)
+		fail("not written", ZONE_AT(zone), 0);
+	for (uint64_t at = 0; at < PAGES * PAGE && !torture.failed; at += PAGE) {
+		if (sm_read(space, ZONE_AT(zone) + at, page, PAGE, NULL) != (int64_t)PAGE)
+			fail("not readable", ZONE_AT(zone) + at, 0);
+		for (unsigned i = 0; i < PAGE / 8; i++) {
+			check_word(ZONE_AT(zone) + at + 8ull * i, page[i]);
+			if (page[i] != behind(zone, at + 8ull * i))
+				fail("not what the file holds", ZONE_AT(zone) + at + 8ull * i,
+				     page[i]);
+		}
+	}
+}
+
 /* Every frame has come back. */
 static void account(void)
 {
@@ -315,7 +391,9 @@ static void account(void)
 	if (!sm__mm_is_valid(sm__space_mm(space)))
 		fail("tables are not valid", 0, 0);
 	sm_space_destroy(space);
-	sm_file_put(file);
+	for (unsigned z = ZONE_MEMORY; z < ZONES; z++)
+		sm_file_put(files[z]);
+	close(disk);
 	sm__rcu_barrier();
 	sm__pool_stats(pool, &st);
 	if (st.in_use || !sm__pool_is_valid(pool))
@@ -344,6 +422,9 @@ int main(int argc, char **argv)
 		if (!make_space(designs[i]))
 			return 1;
 		storm(torture.seed + 100 * i, torture.seconds / (double)n);
+		atomic_store(&own.fails, false);
+		compare(ZONE_DISK);
+		compare(ZONE_OWN);
 		account();
 	}
 	printf("%llu accesses, %llu refused\n", (unsigned long long)accesses,
