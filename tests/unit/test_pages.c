@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_pages.c - a space with pages: what is written is read back through every call that moves,
- * copies, protects or drops it (backend_soft.c, soft_access.c, soft_tlb.c), and a failed step
- * leaves the space as it was (backend.h I1).
+ * copies, protects or drops it (backend_soft.c, soft_access.c, soft_tlb.c).
  */
-#include "base/inject.h"
 #include "base/random.h"
 #include "space/soft.h"
 
@@ -613,142 +611,6 @@ static void pages_may_be_larger(void **state)
 	}
 }
 
-/* ---------------------------------------------------------------- steps that fail */
-
-static uint64_t plans, fail_at;
-static struct sm__backend failing;
-
-static int failing_plan(struct sm__step *step)
-{
-	if (++plans == fail_at)
-		return -ENOMEM;
-	return sm__backend_soft.plan(step);
-}
-
-enum { ROOM = 1 << 14 };
-
-/* The map and every page's first word, as one text. */
-static char *picture(sm_addr start, uint64_t pages)
-{
-	char *text = malloc(ROOM + pages * 8);
-	int64_t n = sm_maps(s, text, ROOM);
-
-	assert_true(n >= 0 && n < ROOM);
-	memset(text + n, 0, (size_t)(ROOM - n));
-	for (uint64_t i = 0; i < pages; i++) {
-		uint64_t v = ~0ull;
-
-		(void)sm_read(s, start + i * PAGE, &v, 8, NULL);
-		memcpy(text + ROOM + i * 8, &v, 8);
-	}
-	return text;
-}
-
-static int one_call(int which)
-{
-	switch (which) {
-	case 0:
-		return sm_munmap(s, BASE + 3 * PAGE, 20 * PAGE);
-	case 1:
-		return sm_mprotect(s, BASE + PAGE, 6 * PAGE, SM_PROT_READ);
-	case 2:
-		return (int)(sm_mremap(s, BASE, 8 * PAGE, 16 * PAGE,
-				       SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED, BASE + 16 * PAGE) >>
-			     31);
-	case 3:
-		return (int)(sm_mmap(s, BASE + 2 * PAGE, 9 * PAGE, RW, FIXED, NULL, 0) >> 31);
-	default:
-		return sm_madvise(s, BASE + PAGE, 2 * PAGE, SM_MADV_DONTFORK);
-	}
-}
-
-static void prepare_map(void)
-{
-	(void)sm_munmap(s, BASE, 64 * PAGE);
-	map(BASE, 8, RW, FIXED);
-	map(BASE + 10 * PAGE, 10, RW, FIXED);
-	map(BASE + 22 * PAGE, 4, SM_PROT_READ, FIXED);
-	for (int i = 0; i < 20; i++)
-		if (i < 8 || i >= 10)
-			put(s, BASE + i * PAGE, 500 + i);
-}
-
-/* A split made before the failure may stay, as on Linux; contents may not change. */
-static void a_failed_step_changes_nothing(void **state)
-{
-	const struct sm__backend *real = s->backend;
-
-	(void)state;
-	failing = sm__backend_soft;
-	failing.plan = failing_plan;
-	for (int call = 0; call < 5; call++) {
-		int err = -1;
-
-		for (fail_at = 1; err && fail_at < 30; fail_at++) {
-			char *before, *after;
-
-			prepare_map();
-			before = picture(BASE, 64);
-			plans = 0;
-			s->backend = &failing;
-			err = one_call(call);
-			s->backend = real;
-			after = picture(BASE, 64);
-			if (err) {
-				/* MREMAP_FIXED has emptied its target by then, as Linux does. */
-				uint64_t same = call == 2 ? 16 : 64;
-
-				assert_memory_equal(before + ROOM, after + ROOM, same * 8);
-				assert_null(sm__space_check(s));
-			}
-			if (err && plans == 1)
-				assert_string_equal(before, after);
-			assert_true(sm__mm_is_valid(sm__space_mm(s)));
-			free(before);
-			free(after);
-		}
-		assert_int_equal(err, 0);
-		assert_true(fail_at > 2);
-	}
-}
-
-static int mixed_sequence(void)
-{
-	struct sm_space *child;
-	uint64_t v = 9;
-	int64_t a = sm_mmap(s, BASE, 20 * PAGE, RW, FIXED, NULL, 0);
-
-	if (a < 0)
-		return -1;
-	for (int i = 0; i < 20; i += 2)
-		(void)sm_write(s, BASE + i * PAGE, &v, 8, NULL);
-	(void)sm_mprotect(s, BASE + 3 * PAGE, 5 * PAGE, SM_PROT_READ);
-	child = sm_fork(s);
-	(void)sm_write(s, BASE, &v, 8, NULL);
-	if (child)
-		sm_space_destroy(child);
-	(void)sm_mremap(s, BASE, 20 * PAGE, 20 * PAGE, SM_MREMAP_MAYMOVE | SM_MREMAP_FIXED,
-			BASE + (1 << 30));
-	(void)sm_madvise(s, BASE + (1 << 30), 7 * PAGE, SM_MADV_DONTNEED);
-	return sm_munmap(s, BASE, 2ull << 30);
-}
-
-static void every_allocation_may_fail(void **state)
-{
-	uint64_t at = 1, seen;
-
-	(void)state;
-	do {
-		sm__inject_arm(at);
-		(void)mixed_sequence();
-		seen = sm__inject_seen();
-		sm__inject_disarm();
-		assert_null(sm__space_check(s));
-		assert_true(sm__mm_is_valid(sm__space_mm(s)));
-		assert_int_equal(sm_munmap(s, BASE, 2ull << 30), 0);
-	} while (at++ < seen);
-}
-
 /* The pool runs dry: faults say so, and all is well when memory comes back. */
 static void exhaustion_is_an_ordinary_result(void **state)
 {
@@ -819,8 +681,6 @@ int main(void)
 		T(keys_exist_where_linux_has_them),
 		T(a_tlb_sees_what_the_space_shows),
 		T(pages_may_be_larger),
-		T(a_failed_step_changes_nothing),
-		T(every_allocation_may_fail),
 		T(exhaustion_is_an_ordinary_result),
 		T(a_file_may_be_larger_than_memory),
 	};
