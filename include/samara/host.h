@@ -62,7 +62,7 @@ struct sm_host_options {
 	uint64_t huge_page;	   /* the size whose multiples mmap aligns to; 2 MiB, 0 = never */
 
 	enum sm_frame_kind frames;
-	uint64_t frame_bytes; /* size of the frame pool; half of ram */
+	uint64_t frame_bytes; /* size of the frame pool, below 2^32 pages; half of ram */
 	uint32_t fake_nodes;  /* 0 = the machine's NUMA nodes; n = CPUs dealt out to n nodes */
 	struct sm_memory_hooks memory;
 };

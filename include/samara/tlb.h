@@ -17,7 +17,8 @@
  * G3 Every call into the library parks the TLB that runs on the calling thread, so no thread waits
  *    for a lock while others wait for its TLB; sm_tlb_fill parks it only if it has to wait. Host
  *    pointers got before the call are void after it; sm_translate knows (it misses), and sm_tlb_fill
- *    resumes.
+ *    resumes. A fill that ends in a signal or an error leaves the TLB as it is then: running, unless
+ *    it had to wait. A thread that ends leaves running.
  * G4 Guest code itself must not wait for another thread in a way the other's library call could
  *    depend on: leave running (sm_tlb_stop) before blocking.
  *
@@ -99,15 +100,16 @@ static inline void sm_tlb_checkpoint(struct sm_tlb *tlb)
 
 /*
  * The host address of a guest address, valid to the end of its page and until the next checkpoint
- * or library call; NULL when the TLB does not know: call sm_tlb_fill.
+ * or library call; NULL when the TLB does not know: call sm_tlb_fill. access: one of the three.
  * Context: the thread of the TLB. Cost: two loads from cache.
  */
 static inline void *sm_translate(const struct sm_tlb *tlb, sm_addr addr, enum sm_access access)
 {
 	const struct sm_tlb_entry *e =
 		&tlb->table[(addr >> tlb->page_shift) & (SM_TLB_ENTRIES - 1)];
+	unsigned kind = access & SM_ACCESS_EXEC ? 2 : access >> 1 & 1;
 
-	if (__builtin_expect(e->tag[access >> 1] != (addr & tlb->page_mask), 0))
+	if (__builtin_expect(e->tag[kind] != (addr & tlb->page_mask), 0))
 		return NULL;
 	return (void *)(uintptr_t)(addr + e->addend);
 }

@@ -28,6 +28,8 @@ static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static void detach(void)
 {
+	/* A guest that ends with its thread, or goes on without the library, would be waited for. */
+	sm__thread_leave();
 	sm__thread_is_attached = false;
 	if (!self.registered)
 		return;

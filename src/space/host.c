@@ -13,6 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A frame has a number of 32 bits, and the pool grows by blocks of 512. */
+static uint64_t frames_most(const struct sm_host_options *o)
+{
+	return (UINT32_MAX - 512ull) * o->page_size;
+}
+
 void sm_host_options_init(struct sm_host_options *o)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -28,7 +34,7 @@ void sm_host_options_init(struct sm_host_options *o)
 	o->admin_reserve = 8ull << 20;
 	o->user_reserve = 128ull << 20;
 	o->huge_page = 2ull << 20;
-	o->frame_bytes = o->ram / 2;
+	o->frame_bytes = o->ram / 2 < frames_most(o) ? o->ram / 2 : frames_most(o);
 }
 
 static const char *refuse(const struct sm_host_options *o)
@@ -49,6 +55,8 @@ static const char *refuse(const struct sm_host_options *o)
 		return "huge_page: not a power of two above page_size";
 	if (o->frames > SM_FRAMES_PRIVATE)
 		return "frames: unknown kind";
+	if (!o->frame_bytes || o->frame_bytes > frames_most(o))
+		return "frame_bytes: none, or 2^32 pages and more";
 	if (o->fake_nodes > SM_CACHE_FAKE_NODES_MAX)
 		return "fake_nodes: too many";
 	if (!o->memory.map != !o->memory.unmap)

@@ -364,6 +364,7 @@ static void what_is_out_of_range_is_refused(void **state)
 		bool is_one = access == SM_ACCESS_READ || access == SM_ACCESS_WRITE ||
 			      access == SM_ACCESS_EXEC;
 
+		(void)sm_translate(tlb, at, (enum sm_access)access);
 		if (!is_one)
 			assert_int_equal(sm_tlb_fill(tlb, at, (enum sm_access)access, &p).error,
 					 -EINVAL);
@@ -516,6 +517,48 @@ static void a_tlb_sees_what_the_space_shows(void **state)
 	assert_null(sm_translate(tlb, a, SM_ACCESS_WRITE));
 	sm_tlb_stop(tlb);
 	sm_tlb_destroy(tlb);
+}
+
+static void *runs_and_ends(void *arg)
+{
+	struct sm_tlb *tlb = arg;
+	void *p;
+
+	sm_tlb_run(tlb);
+	return sm_tlb_fill(tlb, BASE, SM_ACCESS_WRITE, &p).signo ? NULL : tlb;
+}
+
+/* Nobody waits for a guest whose thread is no more (tlb.h G3). */
+static void a_thread_that_ends_leaves_its_guest(void **state)
+{
+	sm_addr a = map(BASE, 4, RW, FIXED);
+	struct sm_tlb *tlb;
+	pthread_t thread;
+	void *r;
+
+	(void)state;
+	assert_int_equal(sm_tlb_create(s, &tlb), 0);
+	assert_int_equal(pthread_create(&thread, NULL, runs_and_ends, tlb), 0);
+	assert_int_equal(pthread_join(thread, &r), 0);
+	assert_ptr_equal(r, tlb);
+	assert_int_equal(sm_munmap(s, a, 4 * PAGE), 0);
+	sm_tlb_destroy(tlb);
+}
+
+static void a_pool_has_a_size(void **state)
+{
+	const uint64_t bad[] = { 0, 1ull << 50, UINT64_MAX };
+	struct sm_host_options o;
+	const char *why;
+
+	(void)state;
+	sm_host_options_init(&o);
+	for (size_t i = 0; i < SM__ARRAY_SIZE(bad); i++) {
+		o.frame_bytes = bad[i];
+		assert_null(sm_host_create(&o, &why));
+		assert_int_equal(errno, EINVAL);
+		assert_int_equal(strncmp(why, "frame_bytes", 11), 0);
+	}
 }
 
 static uint64_t *fill(struct sm_tlb *tlb, sm_addr at, enum sm_access access)
@@ -680,6 +723,8 @@ int main(void)
 		T(atomics_and_keys),
 		T(keys_exist_where_linux_has_them),
 		T(a_tlb_sees_what_the_space_shows),
+		T(a_thread_that_ends_leaves_its_guest),
+		T(a_pool_has_a_size),
 		T(pages_may_be_larger),
 		T(exhaustion_is_an_ordinary_result),
 		T(a_file_may_be_larger_than_memory),
