@@ -174,7 +174,7 @@ void sm__pages_end_truncations(struct sm__memory *m)
 				(word & ~(uint32_t)(SM__RESIZE_HELD | SM__RESIZE_SLEEPERS)) +
 					SM__RESIZE_COUNT,
 				memory_order_relaxed);
-			sm__rmap_forget_walkers(p);
+			sm__rmap_forget_others(p);
 		}
 	}
 }

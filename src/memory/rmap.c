@@ -221,15 +221,24 @@ uint64_t sm__rmap_count(struct sm__pages *pages)
 	return n;
 }
 
-void sm__rmap_forget_walkers(struct sm__pages *pages)
+void sm__rmap_forget_others(struct sm__pages *pages)
 {
 	struct sm__rmap_mapper *r;
 
 	sm__list_for_each_safe (r, &pages->mappers, in_pages) {
 		/* The place of a thread that is not here lies on its stack. */
-		if (!r->mm)
+		if (!r->mm) {
 			sm__list_del(&r->in_pages);
-		else
-			atomic_store_explicit(&r->mm->users, 0, memory_order_relaxed);
+			continue;
+		}
+		atomic_store_explicit(&r->mm->users, 0, memory_order_relaxed);
+		/* Nor are those here who would end what has left: it was unmapped before they let the
+		 * space go. */
+		r->leaving = 0;
+		if (sm__list_empty(&r->areas)) {
+			sm__list_del(&r->in_pages);
+			sm__list_del(&r->in_bucket);
+			free(r);
+		}
 	}
 }

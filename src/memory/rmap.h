@@ -70,7 +70,7 @@ void sm__rmap_each_mm(struct sm__pages *pages, void (*visit)(struct sm__mm *mm, 
 		      void *arg);
 /* How many areas the object has. Context: no walker may be at work. */
 uint64_t sm__rmap_count(struct sm__pages *pages);
-/* In the child of a fork of the host process: nobody walks the object's mappers any more. */
-void sm__rmap_forget_walkers(struct sm__pages *pages);
+/* In the child of a fork of the host process: nobody walks the object's mappers, nobody ends an area. */
+void sm__rmap_forget_others(struct sm__pages *pages);
 
 #endif

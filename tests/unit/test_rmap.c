@@ -196,6 +196,23 @@ static void a_walk_ends_whoever_comes_and_goes(void **state)
 	check();
 }
 
+/* What threads were about to end that a fork of the host process left behind. */
+static void a_forked_child_forgets_who_left(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		area[i].mm = i / 2;
+		assert_int_equal(sm__rmap_enter(&area[i].area, object[0], mm[i / 2]), 0);
+		area[i].place = IN;
+	}
+	sm__rmap_leave(&area[0].area);
+	sm__rmap_leave(&area[2].area);
+	sm__rmap_forget_others(object[0]);
+	memset(&area[0], 0, sizeof(area[0]));
+	memset(&area[2], 0, sizeof(area[2]));
+	check();
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -204,6 +221,7 @@ int main(void)
 		T(adopting_from_outside_is_nothing),
 		T(without_memory_it_stays_out),
 		T(a_walk_ends_whoever_comes_and_goes),
+		T(a_forked_child_forgets_who_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
