@@ -99,6 +99,7 @@ SM_API int sm_file_create(const struct sm_file_info *info, const struct sm_file_
  * A file of the host process. The descriptor is duplicated: the caller may close its own. One that
  * appends (O_APPEND) is opened again without it, through /proc/self/fd.
  * name: what a maps line shows; NULL reads the descriptor's path from /proc/self/fd.
+ * A device's faults go to the embedder, /dev/zero's too: for that one, map anonymous memory instead.
  * Whether it can be mapped is asked by mapping it for a moment, without access. Seals of a memfd count
  * from when they are set; where guests have the file mapped writable by then (Linux would refuse
  * F_SEAL_WRITE with EBUSY), what they write can't be written back: EPERM from msync, pages stay dirty.
