@@ -1,6 +1,7 @@
 /*
  * reverse_map.pml - who takes a page of an object away finds every area that may map it
- * (src/memory/rmap.h I1, I3; src/space/backend_soft.c I4).
+ * (src/memory/rmap.h I1, I3; src/space/backend_soft.c I4), and gets there whoever waits for whom
+ * (docs/design/fault.md F8).
  *
  * Two areas of one mm, next to each other, one page of the object that either may map: where one is,
  * the other is after they have been merged, so the entry is the same. A fault, under the lock of its VMA,
@@ -10,11 +11,13 @@
  * call is over. The walker empties the slot, asks for the mappers, takes mmap_lock for read, waits until
  * no munmap is at work, visits the VMAs in the reverse map, and frees the page.
  *
- * Proved over all interleavings: no entry maps the page once it is freed, none is made.
+ * A fault that finds the page still mapped when it has left its slot lets go of everything and begins anew.
+ *
+ * Proved over all interleavings: no entry maps the page once it is freed, none is made; nobody waits for ever.
  * Mutants, which must fail: 1 the fault reads the slot before its VMA is in; 2 the walker does not wait
  * for the munmap; 3 the merged VMA does not adopt; 4 the munmap says that it is at work only after
  * the downgrade; 5 the walker looks for mappers before it empties the slot; 6 the mapper goes with its
- * last area.
+ * last area; 7 a fault waits under its lock for the page to go.
  *
  * expect: no errors
  * expect-with -DMUTANT=1: errors
@@ -23,6 +26,7 @@
  * expect-with -DMUTANT=4: errors
  * expect-with -DMUTANT=5: errors
  * expect-with -DMUTANT=6: errors
+ * expect-with -DMUTANT=7: errors
  */
 #ifndef MUTANT
 #define MUTANT 0
@@ -48,6 +52,7 @@ proctype fault()
 	byte v;
 	bool seen, locked;
 
+again:	locked = false;
 	do
 	:: !locked ->
 		atomic { /* a look-up, and the lock of what was found */
@@ -59,6 +64,11 @@ proctype fault()
 		}
 	:: else -> break
 	od;
+	if
+	:: entry && !slot && MUTANT == 7 -> !entry
+	:: entry && !slot && MUTANT != 7 -> pins[v]--; goto again
+	:: else
+	fi;
 	if
 	:: MUTANT == 1 -> seen = slot
 	:: else
