@@ -44,8 +44,9 @@ enum {
 static struct sm_space *spaces[SPACES];
 static _Atomic uint64_t ops, faults, lookups, walks, forks, seen_age[AGES];
 
-/* A tag: index into ages, never 0. retired: its life is over, the next grace periods count. */
-static _Atomic uint32_t age[TAGS], retired[TAGS];
+/* A tag: index into ages, never 0. RETIRED: its life is over, the next grace periods count. */
+enum { FREE, LIVE, RETIRED };
+static _Atomic uint32_t age[TAGS], life[TAGS];
 static _Atomic uint64_t next_tag = 1;
 
 static sm_addr region(unsigned mapper)
@@ -62,9 +63,11 @@ static uint64_t new_tag(void)
 {
 	for (;;) {
 		uint64_t t = atomic_fetch_add(&next_tag, 1) % (TAGS - 1) + 1;
+		uint32_t is_free = FREE;
 
-		/* free: never used, or out of everybody's sight for long */
-		if (!atomic_load(&retired[t]) && atomic_load(&age[t]) != UINT32_MAX) {
+		/* Never used, or out of everybody's sight for long; not one whose mapper has had no CPU
+		 * since all the others were given out. */
+		if (atomic_compare_exchange_strong(&life[t], &is_free, LIVE)) {
 			atomic_store(&age[t], 0);
 			return t;
 		}
@@ -77,8 +80,8 @@ static void *grace_periods(void *arg)
 	while (going()) {
 		sm_rcu_synchronize();
 		for (int i = 1; i < TAGS; i++) {
-			if (atomic_load(&retired[i]) && atomic_fetch_add(&age[i], 1) > 6)
-				atomic_store(&retired[i], 0);
+			if (atomic_load(&life[i]) == RETIRED && atomic_fetch_add(&age[i], 1) > 6)
+				atomic_store(&life[i], FREE);
 		}
 	}
 	return NULL;
@@ -130,7 +133,7 @@ static void slot_step(struct sm_space *s, unsigned m, struct sm__random *r, uint
 	} else {
 		if (sm_munmap(s, at, SLOT_PAGES * P))
 			FAIL("a slot could not be unmapped");
-		atomic_store(&retired[tags[n]], 1);
+		atomic_store(&life[tags[n]], RETIRED);
 		tags[n] = 0;
 	}
 }
@@ -378,7 +381,7 @@ static int run(const struct sm_design *d, const char *name, double seconds)
 	       (unsigned long long)atomic_exchange(&seen_age[1], 0),
 	       (unsigned long long)(atomic_load(&seen_age[2]) + atomic_load(&seen_age[3])));
 	memset((void *)age, 0, sizeof(age));
-	memset((void *)retired, 0, sizeof(retired));
+	memset((void *)life, 0, sizeof(life));
 	return 1;
 }
 
